@@ -1,14 +1,12 @@
 """Processes for tests, drawn with arrows:
 
-    submitted -> approval -> answer?
-    answer? -> all_approved: decision == 'approve'
-    answer? -> all_rejected
+    submitted -> approval -> answer? -> all_approved: decision == 'approve' else all_rejected
 
-The name says what a node is: `submitted` the start; `…approved`, `…rejected`, `…withdrawn`, `…told` an end; `x?` a
-choice, whose arrow on a line without a condition is the default; `x+` a parallel gateway; `rule`, `cc`, `mail`,
-`remind` and `escalate` (and whatever begins with one of these and `_`) a service task with that topic; `timer…` is
-added by `more`; `revise` the author's own task; anything else a task of `${approver}`. An arrow from `a` to `b` is the
-flow `a_b`.
+`a, b` stands for both; what follows `else` is the default of the last choice before, which may also be an arrow of its
+own without a condition. The name says what a node is: `submitted` the start; `…approved`, `…rejected`, `…withdrawn`,
+`…told` an end; `x?` a choice; `x+` a parallel gateway; `rule`, `cc`, `mail`, `remind` and `escalate` (and whatever
+begins with one of these and `_`) a service task with that topic; `timer…` is added by `more`; `revise` the author's own
+task; anything else a task of `${approver}`. An arrow from `a` to `b` is the flow `a_b`.
 """
 
 import re
@@ -36,18 +34,27 @@ def drawn(arrows: str, *, tasks: Mapping[str, str] | None = None, more: str = ""
     """The BPMN file. `tasks`: a user task's attributes and, after `>`, what is inside it; `more`: further elements."""
     found = flows(arrows)
     names = dict.fromkeys(name for source, target, _ in found for name in (source, target))
-    defaults = {source: f"{_id(source)}_{_id(target)}" for source, target, condition in found if not condition}
+    ids = list[str]()
+    for source, target, _ in found:
+        id = f"{_id(source)}_{_id(target)}"
+        ids.append(f"{id}_again" if id in ids else id)
+    defaults = {source: id for id, (source, _, condition) in zip(ids, found, strict=True) if not condition}
     nodes = [_node(name, defaults.get(name, ""), (tasks or {}).get(name, "")) for name in names]
-    return HEAD + "".join(nodes) + more + "".join(_flow(*flow) for flow in found) + TAIL
+    return HEAD + "".join(nodes) + more + "".join(map(_flow, ids, found)) + TAIL
 
 
 def flows(arrows: str) -> list[tuple[str, str, str]]:
-    """Source, target and condition of every arrow."""
     found = []
     for line in filter(None, map(str.strip, arrows.splitlines())):
+        line, _, otherwise = line.partition(" else ")
         chain, _, condition = line.partition(": ")
-        names = [name.strip() for name in chain.split("->")]
-        found += [(a, b, condition if a.endswith("?") else "") for a, b in pairwise(names)]
+        ways = [(chain, condition)]
+        if otherwise:
+            choice = [name for name in chain.split("->")[:-1] if "?" in name][-1]
+            ways.append((f"{choice} -> {otherwise}", ""))
+        for steps, said in ways:
+            for before, after in pairwise([[name.strip() for name in step.split(",")] for step in steps.split("->")]):
+                found += [(a, b, said if a.endswith("?") else "") for a in before for b in after]
     return found
 
 
@@ -80,11 +87,11 @@ def _node(name: str, default: str, task: str) -> str:
     return f'<bpmn:userTask id="{node}" {attributes}>{inside}</bpmn:userTask>'
 
 
-def _flow(source: str, target: str, condition: str) -> str:
-    name = f"{_id(source)}_{_id(target)}"
+def _flow(id: str, flow: tuple[str, str, str]) -> str:
+    source, target, condition = flow
     written = f"<bpmn:conditionExpression>${{{escape(condition)}}}</bpmn:conditionExpression>" if condition else ""
     ends = f'sourceRef="{_id(source)}" targetRef="{_id(target)}"'
-    return f'<bpmn:sequenceFlow id="{name}" {ends}>{written}</bpmn:sequenceFlow>'
+    return f'<bpmn:sequenceFlow id="{id}" {ends}>{written}</bpmn:sequenceFlow>'
 
 
 def _id(name: str) -> str:

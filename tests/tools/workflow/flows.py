@@ -1,6 +1,7 @@
 """Processes that were never drawn by anybody: any mix of tasks one after another, in parallel and by amount, decided by
 one, all, any or in order, built without a file."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -10,27 +11,17 @@ from xml.sax.saxutils import escape
 
 from hypothesis import strategies as st
 
-from tests.tools.workflow.drawing import HEAD, TAIL
-from tools.workflow.bpmn.graph import (
-    INITIATOR,
-    BoundaryTimer,
-    FlowNode,
-    NodeKind,
-    ProcessDefinition,
-    SequenceFlow,
-    ServiceTopic,
-    TimerAction,
-    VotingMode,
-    check_graph,
-)
-from tools.workflow.engine.state import FilledForm
+from tests.tools.workflow import drawing
+from tools.workflow.bpmn import graph
+from tools.workflow.bpmn.graph import FlowNode, NodeKind, ProcessDefinition, SequenceFlow, ServiceTopic, VotingMode
+from tools.workflow.engine.state import Ballot, FilledForm
 
 AUTHOR = "A"
 CROWD = tuple(f"P{n}" for n in range(14))
 """Who may be asked."""
 TIMERS = (
-    BoundaryTimer(id="remind", after_s=24 * 3600, alarm=TimerAction.REMIND),
-    BoundaryTimer(id="escalate", after_s=72 * 3600, alarm=TimerAction.ESCALATE),
+    graph.BoundaryTimer(id="remind", after_s=24 * 3600, alarm=graph.TimerAction.REMIND),
+    graph.BoundaryTimer(id="escalate", after_s=72 * 3600, alarm=graph.TimerAction.ESCALATE),
 )
 VERSION = "drawn"
 AMOUNTS = (Decimal(1), Decimal(100), Decimal(5000))
@@ -109,7 +100,7 @@ class Drawing:
             case Both(branches=branches):
                 return self.both(branches, to)
             case Serve(topic=topic):
-                name = f"serve{next(self.numbers)}"
+                name = f"{topic}_{next(self.numbers)}"
                 return self.put(NodeKind.SERVICE, name, route(name, to), topic=topic)
 
     def asked(self, asked: Asked, to: str) -> str:
@@ -138,11 +129,8 @@ class Drawing:
         return self.put(NodeKind.CHOICE, f"before{n}", route(f"before{n}", split))  # several flows may lead here
 
     def choice(self, name: str, condition: str, then: str, otherwise: str) -> str:
-        routes = (
-            SequenceFlow(flow=f"{name}_yes", to=then, condition=condition),
-            SequenceFlow(flow=f"{name}_no", to=otherwise),
-        )
-        return self.put(NodeKind.CHOICE, name, *routes)
+        yes = SequenceFlow(flow=f"{name}_yes", to=then, condition=condition)
+        return self.put(NodeKind.CHOICE, name, yes, SequenceFlow(flow=f"{name}_no", to=otherwise))
 
     @property
     def refused(self) -> str:
@@ -150,9 +138,9 @@ class Drawing:
 
     def frame(self, first: str) -> None:
         """Start, ends and the author's own task."""
-        self.put(NodeKind.START, "start", route("start", first))
+        self.put(NodeKind.START, "submitted", route("submitted", first))
         if not self.ends_rejected:
-            self.alone.add(self.put(NodeKind.USER, "revise", route("revise", "again"), who=(INITIATOR,)))
+            self.alone.add(self.put(NodeKind.USER, "revise", route("revise", "again"), who=(graph.INITIATOR,)))
             self.choice("again", "${decision == 'resubmit'}", first, "withdrawn")
 
 
@@ -168,15 +156,15 @@ def drawn(stages: Sequence[Stage], ends_rejected: bool = False) -> Flow:
     for stage in reversed(stages):
         first = drawing.stage(stage, first)
     drawing.frame(first)
-    nodes = {node.id: _joined(node, drawing.nodes.values()) for node in drawing.nodes.values()}
-    check_graph("start", nodes)
+    leading: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    for way in (way for node in drawing.nodes.values() for way in node.routes):
+        leading[way.to] += (way.flow,)
+    nodes = {id: node.model_copy(update={"incoming": leading[id]}) for id, node in drawing.nodes.items()}
+    graph.check_graph("submitted", nodes)
     alone = frozenset(drawing.alone)
-    return Flow(ProcessDefinition(key="drawn", version=VERSION, start="start", nodes=nodes, alone=alone), drawing.names)
-
-
-def _joined(node: FlowNode, others: Iterable[FlowNode]) -> FlowNode:
-    """With the flows that lead to it."""
-    return node.model_copy(update={"incoming": tuple(r.flow for n in others for r in n.routes if r.to == node.id)})
+    return Flow(
+        ProcessDefinition(key="drawn", version=VERSION, start="submitted", nodes=nodes, alone=alone), drawing.names
+    )
 
 
 def asked() -> st.SearchStrategy[Asked]:
@@ -196,14 +184,6 @@ def flows() -> st.SearchStrategy[Flow]:
     return found.filter(lambda flow: sum(flow.names.values()) <= len(CROWD))
 
 
-def written(flow: Flow) -> bytes:
-    """The process as a file, without its timers."""
-    body = "".join(_element(node, flow.names) for node in flow.definition.nodes.values())
-    body += "".join(_arrow(node.id, r) for node in flow.definition.nodes.values() for r in node.routes)
-    return f"{HEAD}{body}{TAIL}".encode()
-
-
-SERVICE = 'camunda:type="external" camunda:topic'
 MODES = {
     VotingMode.ALL: ("false", "${decision == 'reject'}"),
     VotingMode.ANY: ("false", "${nrOfCompletedInstances >= 1}"),
@@ -211,30 +191,32 @@ MODES = {
 }
 
 
-def _element(node: FlowNode, names: dict[str, int]) -> str:
-    more, inside = "", ""
-    match node.kind:
-        case NodeKind.CHOICE:
-            more = f'default="{node.routes[-1].flow}"'
-        case NodeKind.SERVICE:
-            more = f'{SERVICE}="{node.topic}"'
-        case NodeKind.USER:
-            more, inside = _decided(node, names)
-    return f'<bpmn:{node.kind} id="{node.id}" {more}>{inside}</bpmn:{node.kind}>'
+def written(flow: Flow) -> bytes:
+    """The process as a file, without its timers."""
+    nodes, signs = flow.definition.nodes, {NodeKind.CHOICE: "?", NodeKind.PARALLEL: "+"}
+    names = {id: id + signs.get(node.kind, "") for id, node in nodes.items()}
+    ways = [(names[id], names[way.to], way.condition[2:-1]) for id, node in nodes.items() for way in node.routes]
+    arrows = [f"{source} -> {to}" + (f": {condition}" if condition else "") for source, to, condition in ways]
+    tasks = {id: _decided(node, flow.names) for id, node in nodes.items() if node.kind is NodeKind.USER}
+    return drawing.drawn("\n".join(arrows), tasks=tasks).encode()
 
 
-def _decided(node: FlowNode, names: dict[str, int]) -> tuple[str, str]:
-    """How a file says who decides."""
+def _decided(node: FlowNode, names: dict[str, int]) -> str:
     (who,) = node.who
     if node.mode is VotingMode.ALL and names.get(who, 1) == 1:
-        return f'camunda:assignee="${{{who}}}"', ""
+        return f'camunda:assignee="${{{who}}}"'
     in_turn, until = MODES[node.mode]
     several = f'isSequential="{in_turn}" camunda:collection="{who}" camunda:elementVariable="one_of_{node.id}"'
     condition = f"<bpmn:completionCondition>{escape(until)}</bpmn:completionCondition>"
     loop = f"<bpmn:multiInstanceLoopCharacteristics {several}>{condition}</bpmn:multiInstanceLoopCharacteristics>"
-    return f'camunda:assignee="${{one_of_{node.id}}}"', loop
+    return f'camunda:assignee="${{one_of_{node.id}}}">{loop}'
 
 
-def _arrow(source: str, way: SequenceFlow) -> str:
-    said = f"<bpmn:conditionExpression>{escape(way.condition)}</bpmn:conditionExpression>" if way.condition else ""
-    return f'<bpmn:sequenceFlow id="{way.flow}" sourceRef="{source}" targetRef="{way.to}">{said}</bpmn:sequenceFlow>'
+def first_way(node: FlowNode, values: object) -> tuple[SequenceFlow, ...]:
+    """A fault that tests put in: a choice always takes its first way."""
+    return node.routes[:1] if node.kind is NodeKind.CHOICE else node.routes
+
+
+def first_vote(ballot: Ballot) -> str:
+    """Another one: the first vote decides."""
+    return next((seat.vote for seat in ballot.seats if seat.vote), "")

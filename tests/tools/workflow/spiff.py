@@ -45,10 +45,8 @@ class AskedParser(TaskParser):
 
 
 class Parser(BpmnParser):
-    OVERRIDE_PARSER_CLASSES: Mapping[str, Any] = {
-        full_tag("userTask"): (AskedParser, Asked),
-        full_tag("serviceTask"): (TaskParser, Told),
-    }
+    ASKED, TOLD = {full_tag("userTask"): (AskedParser, Asked)}, {full_tag("serviceTask"): (TaskParser, Told)}
+    OVERRIDE_PARSER_CLASSES: Mapping[str, Any] = ASKED | TOLD
 
 
 class Conditions:
@@ -71,7 +69,6 @@ CONDITIONS = Conditions()
 
 
 def loaded(source: bytes) -> Any:
-    """The specification in a file."""
     root = etree.fromstring(source, etree.XMLParser(resolve_entities=False, no_network=True))
     for picture in root.findall("{http://www.omg.org/spec/BPMN/20100524/DI}BPMNDiagram"):
         root.remove(picture)  # it would order the flows of a gateway by their height
@@ -93,7 +90,6 @@ def begun(spec: Any, data: Mapping[str, Any]) -> Any:
 
 
 def number(value: Decimal) -> dict[str, str]:
-    """As JSON can hold it."""
     return {"of": str(value)}
 
 

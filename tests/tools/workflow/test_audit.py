@@ -18,14 +18,7 @@ from tests.tools.workflow.history import LEAVE, lived, other
 from tests.tools.workflow.invariants import replay_events
 from tools.workflow.engine import audit_record
 from tools.workflow.engine.audit import AuditFinding, Verification
-from tools.workflow.engine.audit_record import (
-    AuditLine,
-    RecordHead,
-    build_audit_lines,
-    list_record_heads,
-    list_recorded_events,
-    parse_heads,
-)
+from tools.workflow.engine.audit_record import RecordHead, build_audit_lines, list_record_heads, list_recorded_events
 from tools.workflow.engine.commands import CommentCommand, RequestEvent
 from tools.workflow.engine.state import Request
 
@@ -50,7 +43,7 @@ def found(store: Store, against: tuple[RecordHead, ...] = ()) -> list[tuple[str,
     return [(one.request, one.code) for one in asyncio.run(verified(store, against))]
 
 
-async def told(store: Store, request: str = "", since: datetime = NOW) -> list[AuditLine]:
+async def told(store: Store, request: str = "", since: datetime = NOW) -> list[audit_record.AuditLine]:
     recorded = [one async for one in list_recorded_events(store, since, request)]
     return [line for name, _, event in recorded if event for line in build_audit_lines(name, event)]
 
@@ -120,9 +113,7 @@ async def test_the_look_counts_what_it_looked_at_also_at_one_request_alone(store
     assert (await refused(Verification(store).verify_request("L-0099"))).code == "no_request"
 
 
-async def test_a_request_of_another_version_replays_by_the_version_of_each_event_while_bots_are_at_work(
-    store: MemoryStore,
-) -> None:
+async def test_a_request_replays_by_the_version_of_each_event_while_bots_are_at_work(store: MemoryStore) -> None:
     events = [RequestEvent.model_validate_json(text) for text in store.records["L-0004"]]
     both = {p.definition.version: p.definition for p in (LEAVE, other(LEAVE))}
     assert replay_events(both, events) == await store.load_request("L-0004")
@@ -149,7 +140,6 @@ many = settings(max_examples=150)
 
 
 def records() -> st.SearchStrategy[tuple[str, int]]:
-    """A request, and one of its events."""
     return st.sampled_from([(request, n) for request in REQUESTS for n in range(len(history().records[request]))])
 
 
@@ -199,7 +189,7 @@ async def exported(store: MemoryStore) -> tuple[RecordHead, ...]:
 
 def test_heads_are_read_as_they_are_written() -> None:
     known = asyncio.run(exported(history()))
-    assert parse_heads([f"{head}\n" for head in known] + ["\n"]).heads == known
+    assert audit_record.parse_heads([f"{head}\n" for head in known] + ["\n"]).heads == known
     for odd in ("L-0001", "L-0001 x " + "0" * 64, "L-0001 1 abc", "L-0001 ² " + "0" * 64):
         with pytest.raises(ValueError, match="2"):
-            parse_heads([str(known[0]), odd])
+            audit_record.parse_heads([str(known[0]), odd])

@@ -40,15 +40,13 @@ async def test_who_lost_the_role_decides_no_longer_and_hears_who_does() -> None:
     assert render_value(error.note, "zh") == "按现在的规则，这一步由孙七审批，不再由赵六审批。可以把它转交给孙七"
     assert render_value(error.note, "en").startswith("The rules now name Sun Qi for this step, not Zhao Liu.")
     assert (await there.engine.get_request("E-0001")).waits_for == (ZHAO.id,), "and nothing was done"
-    for forbidden in (
-        TransferCommand(task="E-0001-2", actor=ZHAO.id, person=LIN.id),
-        AddSignCommand(task="E-0001-2", actor=ZHAO.id, where=SignPosition.AFTER, people=(LIN.id,)),
-        DecideCommand(task="E-0001-2", actor=ZHAO.id, decision=Decision.REJECT, opinion="不行"),
-    ):
+    about = {"task": "E-0001-2", "actor": ZHAO.id}
+    add = AddSignCommand(**about, where=SignPosition.AFTER, people=(LIN.id,))
+    no = DecideCommand(**about, decision=Decision.REJECT, opinion="不行")
+    for forbidden in (TransferCommand(**about, person=LIN.id), add, no):
         assert (await refused(there.engine.execute_command(forbidden, f"{forbidden.kind}", NOW))).code == "not_named"
-    moved = await there.engine.execute_command(
-        TransferCommand(task="E-0001-2", actor=ZHAO.id, person=OTHER.id), "on", NOW
-    )
+    on = TransferCommand(task="E-0001-2", actor=ZHAO.id, person=OTHER.id)
+    moved = await there.engine.execute_command(on, "on", NOW)
     assert moved.waits_for == (OTHER.id,), "on to who is named now: nothing else"
     assert (await decide(there.engine, "E-0001-3", OTHER.id, Decision.APPROVE)).status is Status.APPROVED
 
@@ -76,9 +74,7 @@ async def test_a_manager_of_before_decides_no_longer_nor_does_who_stands_in_for_
     assert (await refused(decide(there.engine, "L-0001-1", LIN.id, Decision.APPROVE))).code == "not_named"
     error = await refused(decide(there.engine, "L-0001-1", LI.id, Decision.APPROVE))
     assert (error.code, error.params["names"]) == ("not_named", {"zh": "王五", "en": "Wang Wu"})
-    assert (await refused(decide(there.engine, "L-0001-1", ZHAO.id, Decision.APPROVE))).code == "not_assignee", (
-        "as ever"
-    )
+    assert (await refused(decide(there.engine, "L-0001-1", ZHAO.id, Decision.APPROVE))).code == "not_assignee"
     assert (await refused(decide(there.engine, "L-0001-1", ZHANG.id, Decision.APPROVE))).code == "own_request"
     moved = await there.engine.execute_command(TransferCommand(task="L-0001-1", actor=LI.id, person=WANG.id), "on", NOW)
     assert moved.waits_for == (WANG.id,)

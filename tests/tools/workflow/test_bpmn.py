@@ -1,37 +1,28 @@
 import hashlib
+from decimal import Decimal
 
 import pytest
 
 from tests.harness.corpus import corpus
-from tests.tools.workflow.drawing import PEOPLE, TYPES, compiled, drawn, timer
-from tools.workflow.bpmn.graph import (
-    BoundaryTimer,
-    FlowNode,
-    InvalidDefinitionError,
-    NodeKind,
-    ServiceTopic,
-    TimerAction,
-    VotingMode,
-)
+from tests.tools.office import NOW
+from tests.tools.workflow.drawing import PEOPLE, TOPICS, TYPES, compiled, drawn, timer
+from tools.workflow.bpmn import graph
+from tools.workflow.bpmn.graph import FlowNode, InvalidDefinitionError, NodeKind, ProcessDefinition, VotingMode
 from tools.workflow.bpmn.reader import compile_bpmn
+from tools.workflow.engine.commands import DecideCommand, StartCommand
+from tools.workflow.engine.paths import trace_happy_path
+from tools.workflow.engine.reducer import apply_command
+from tools.workflow.engine.state import Decision, FilledForm, Request, TaskKind
 from tools.workflow.process.definition import compile_process, load_shipped_processes
 
-SMALL = """
-    submitted -> a -> g?
-    g? -> all_approved: decision == 'approve'
-    g? -> all_rejected
-"""
+SMALL = "submitted -> a -> g? -> all_approved: decision == 'approve' else all_rejected"
 REVISED = """
-    submitted -> a -> g?
-    g? -> all_approved: decision == 'approve'
-    g? -> revise -> again?
-    again? -> a: decision == 'resubmit'
-    again? -> all_withdrawn
+    submitted -> a -> g? -> all_approved: decision == 'approve' else revise
+    revise -> again? -> a: decision == 'resubmit' else all_withdrawn
 """
 
 
 def task(attributes: str) -> FlowNode:
-    """The compiled task `a` with these attributes."""
     return compiled(drawn(SMALL, tasks={"a": attributes})).nodes["a"]
 
 
@@ -64,14 +55,9 @@ def test_the_smallest_process_and_a_parallel_one() -> None:
     assert definition.nodes["all_approved"].end == "approved"
     assert definition.nodes["g"].incoming == ("a_g",)
     assert definition.alone == {"a"}
-    definition = compiled(
-        drawn("""
-            submitted -> split+ -> a -> join+ -> g?
-            split+ -> b -> join+
-            g? -> all_approved: decision_a == 'approve' && decision_b == 'approve'
-            g? -> all_rejected
-        """)
-    )
+    both = "decision_a == 'approve' && decision_b == 'approve'"
+    arrows = f"submitted -> split+ -> a, b -> join+ -> g? -> all_approved: {both} else all_rejected"
+    definition = compiled(drawn(arrows))
     assert definition.nodes["join"].incoming == ("a_join", "b_join")
     assert [r.to for r in definition.nodes["split"].routes] == ["a", "b"]
     assert definition.alone == frozenset()
@@ -139,7 +125,9 @@ def test_a_timer_is_a_part_of_its_task_after_so_long_and_no_more(written: str, s
         assert (found.element, seconds in found.reason) == ("timer", True), found
         return
     definition = compiled(reminded(written))
-    assert definition.nodes["a"].timers == (BoundaryTimer(id="timer", after_s=seconds, alarm=TimerAction.REMIND),)
+    assert definition.nodes["a"].timers == (
+        graph.BoundaryTimer(id="timer", after_s=seconds, alarm=graph.TimerAction.REMIND),
+    )
     assert definition.nodes.keys().isdisjoint({"timer", "remind", "told"})
 
 
@@ -149,38 +137,28 @@ def test_timers_are_sorted_and_service_tasks_have_a_topic() -> None:
     nodes = compiled(drawn(arrows, more=more)).nodes
     assert [(t.after_s, t.alarm) for t in nodes["a"].timers] == [(14_400, "remind"), (172_800, "escalate")]
     assert [t.alarm for t in nodes["revise"].timers] == ["remind"]
-    for name, topic in (("rule", ServiceTopic.RULE), ("cc", ServiceTopic.CC), ("mail", ServiceTopic.MAIL)):
+    for name in ("rule", "cc", "mail"):
         node = compiled(drawn(SMALL.replace("-> all_approved", f"-> {name} -> all_approved"))).nodes[name]
-        assert (node.topic, node.is_rule) == (topic, topic is ServiceTopic.RULE)
+        assert (node.topic, node.is_rule) == (TOPICS[name], name == "rule")
 
 
-SPELLINGS = {
-    "flowable": "http://flowable.org/bpmn",
-    "operaton": "http://operaton.org/schema/1.0/bpmn",
-    "activiti": "http://activiti.org/bpmn",
-}
-
-
-@corpus("engine", SPELLINGS)
+@corpus("engine", ("flowable", "operaton", "activiti"))
 def test_each_engine_s_spelling_means_the_same(engine: str) -> None:
+    own = f"http://{engine}.org/{'schema/1.0/bpmn' if engine == 'operaton' else 'bpmn'}"
     text = drawn(SMALL, tasks={"a": several()})
-    spelled = text.replace("camunda:", f"{engine}:").replace(
-        'xmlns:camunda="http://camunda.org/schema/1.0/bpmn"', f'xmlns:{engine}="{SPELLINGS[engine]}"'
-    )
+    spelled = text.replace('xmlns:camunda="http://camunda.org/schema/1.0/bpmn"', f'xmlns:{engine}="{own}"')
+    spelled = spelled.replace("camunda:", f"{engine}:")
     assert spelled != text
     assert compiled(spelled).nodes == compiled(text).nodes
-    assert "is outside the supported subset" in str(refusal(spelled.replace(SPELLINGS[engine], "http://example.org")))
+    assert "is outside the supported subset" in str(refusal(spelled.replace(own, "http://example.org")))
 
 
+NOTE = '<bpmn:textAnnotation id="n"><bpmn:text>Ask early</bpmn:text></bpmn:textAnnotation>'
 HARMLESS = {
     "a picture": ("</bpmn:definitions>", '<d:BPMNDiagram xmlns:d="http://www.omg.org/spec/BPMN/20100524/DI" id="d"/>'),
     "documentation": ("<bpmn:startEvent", "<bpmn:documentation>How <b>we</b> do it</bpmn:documentation>"),
     "an empty place for extensions": ("<bpmn:startEvent", "<bpmn:extensionElements/>"),
-    "a note": (
-        "<bpmn:startEvent",
-        '<bpmn:textAnnotation id="n"><bpmn:text>Ask early</bpmn:text></bpmn:textAnnotation>'
-        '<bpmn:association id="o" sourceRef="a" targetRef="n"/>',
-    ),
+    "a note": ("<bpmn:startEvent", f'{NOTE}<bpmn:association id="o" sourceRef="a" targetRef="n"/>'),
     "a comment": ("<bpmn:startEvent", "<!-- the start -->"),
 }
 NOTED = (
@@ -198,9 +176,8 @@ def test_what_has_no_meaning_changes_nothing(name: str) -> None:
     text = drawn(SMALL)
     assert compiled(text.replace(before, extra + before, 1)).nodes == compiled(text).nodes
     noted = text.replace("<bpmn:definitions", "<bpmn:definitions" + NOTED)  # what modelers note about themselves
-    noted = noted.replace(
-        '<bpmn:process id="p"', '<bpmn:process id="p" isExecutable="true" camunda:historyTimeToLive="P1Y"'
-    )
+    process = '<bpmn:process id="p"'
+    noted = noted.replace(process, f'{process} isExecutable="true" camunda:historyTimeToLive="P1Y"')
     assert compiled(noted).nodes == compiled(text).nodes
 
 
@@ -214,3 +191,57 @@ def test_a_form_cannot_say_what_the_engine_says_and_one_that_does_not_fit_is_ref
     for broken in (b"key = ", b"\xff", b'key = "x"', leave.toml.replace(b'node = "short_leave"', b'node = "nothing"')):
         with pytest.raises(InvalidDefinitionError):
             compile_process(leave.bpmn, broken)
+
+
+A_SAID = "\na -> a_said? -> all_approved: decision_a == 'approve' else all_rejected"
+B_SAID = "\nb -> b_said? -> a: decision == 'approve' else all_rejected"
+WAYS = {
+    "a task that was not asked yet is not approved":
+        "submitted -> early? -> b: decision_a != 'approve' else all_rejected" + B_SAID + A_SAID,
+    "before a task nothing is decided":
+        "submitted -> early? -> all_rejected: decision_a == 'approve' else b" + B_SAID + A_SAID,
+    "a gateway that is passed twice may lead elsewhere the second time": """
+        submitted -> next? -> a: decision_a == '' else b
+        a -> a_said? -> next?: decision_a == 'approve' else all_rejected
+        b -> b_said? -> all_approved: decision_b == 'approve' else all_rejected
+    """,
+    "both parts of a parallel gateway count behind it": """
+        submitted -> fork+ -> a, b -> join+
+        join+ -> both? -> c: decision_a == 'approve' && decision_b == 'approve' else all_rejected
+        c -> c_said? -> all_approved: decision == 'approve' else all_rejected
+    """,
+}  # fmt: skip
+TASKS = {"b": 'camunda:assignee="${second}"', "c": 'camunda:assignee="${reviewers}"'}
+FORM = FilledForm(values={"approver": "B", "second": "C", "reviewers": "D"}, numbers={"days": Decimal(3)})
+
+
+def ask_everybody(definition: ProcessDefinition) -> tuple[list[str], Request]:
+    """The tasks that are asked if everybody approves, and the request at its end."""
+    start = StartCommand(request="L-1", process="p", definition="", form="", initiator="A", filled=FORM)
+    request = apply_command(definition, None, start, NOW).request
+    while request.open_tasks:
+        task = request.open_tasks[0]
+        decision = Decision.RESUBMIT if task.kind is TaskKind.REVISE else Decision.APPROVE
+        command = DecideCommand(task=task.id, actor=task.assignee, decision=decision)
+        request = apply_command(definition, request, command, NOW).request
+    return [task.node for task in request.tasks], request
+
+
+@corpus("way", WAYS)
+def test_what_is_foreseen_is_what_happens(way: str) -> None:
+    definition = compiled(drawn(WAYS[way], tasks=TASKS))
+    asked, ended = ask_everybody(definition)
+    foreseen = [n.id for n in trace_happy_path(definition, FORM) if n.kind is NodeKind.USER]
+    assert (sorted(foreseen), ended.status) == (sorted(asked), "approved"), way
+    assert sorted(asked) == sorted(set(asked)), "each is asked once: the comparison says something"
+
+
+def test_who_resubmits_is_asked_for_by_the_way_from_there() -> None:
+    text = """
+        submitted -> a -> a_said? -> all_approved: decision == 'approve' else revise
+        revise -> again? -> b: decision == 'resubmit' && decision_a == '' else all_withdrawn
+        b -> b_said? -> all_approved: decision == 'approve' else all_rejected
+    """
+    definition = compiled(drawn(text, tasks=TASKS))
+    foreseen = [n.id for n in trace_happy_path(definition, FORM, "revise") if n.kind is NodeKind.USER]
+    assert foreseen == ["revise", "b"], "a resubmission forgets what was decided before"

@@ -29,9 +29,8 @@ from tools.workflow.process.calendar import KNOWN_YEARS, WorkCalendar, read_cale
     ],
 )
 def test_lengths(start: str, start_half: str, end: str, end_half: str, days: str, estimated: bool) -> None:
-    length = WorkCalendar().measure_working_time(
-        date.fromisoformat(start), start_half, date.fromisoformat(end), end_half
-    )
+    first, last = date.fromisoformat(start), date.fromisoformat(end)
+    length = WorkCalendar().measure_working_time(first, start_half, last, end_half)
     assert (length.working_days, length.is_estimated) == (Decimal(days), estimated)
 
 
@@ -64,9 +63,7 @@ def test_the_length_of_two_spans_is_the_sum_of_theirs(start: date, half: str, on
 
 
 @given(DAYS, HALF, st.integers(1, 366), HALF)
-def test_a_length_is_in_halves_never_negative_and_the_sum_of_its_years(
-    start: date, half: str, more: int, last: str
-) -> None:
+def test_a_length_is_in_halves_and_the_sum_of_its_years(start: date, half: str, more: int, last: str) -> None:
     end = start + timedelta(days=more)
     days = WorkCalendar().measure_working_time(start, half, end, last).working_days
     assert 0 <= days <= more + 1
@@ -115,9 +112,7 @@ def test_a_calendar_that_cannot_be_read_is_refused(country: str, text: str, reas
         ("GB", date(2026, 12, 29), True),
     ],
 )
-def test_golden_days_of_other_countries_whatever_version_of_the_data_is_installed(
-    country: str, day: date, is_worked: bool
-) -> None:
+def test_golden_days_of_other_countries_by_any_version_of_the_data(country: str, day: date, is_worked: bool) -> None:
     assert WorkCalendar(country).get_day_status(day) == (is_worked, False)
 
 
@@ -130,9 +125,8 @@ def test_both_sources_agree_on_chinas_last_known_years() -> None:
 
 
 def test_a_year_that_is_missing_is_unknown_here_and_nothing_is_said_of_a_notice() -> None:
-    assert [WorkCalendar().get_day_status(date(year, 7, 1))[1] for year in (KNOWN_YEARS[-1], KNOWN_YEARS[-1] + 1)] == [
-        False, True,
-    ]  # fmt: skip
+    for year, is_estimated in ((KNOWN_YEARS[-1], False), (KNOWN_YEARS[-1] + 1, True)):
+        assert WorkCalendar().get_day_status(date(year, 7, 1))[1] is is_estimated
     for key in ("fact.days_estimated", "result.working_days_estimated", "error.zero_days_estimated"):
         params = dict.fromkeys(("days", "n", "first", "last", "start", "end"), "1")
         assert "本版本还不知道当年的放假安排" in translate(key, "zh", **params)
@@ -158,9 +152,8 @@ def test_working_hours(moment: str, opens: str | None) -> None:
     at = datetime.fromisoformat(moment).replace(tzinfo=SHANGHAI)
     expected = datetime.fromisoformat(opens).replace(tzinfo=SHANGHAI) if opens else None
     assert WorkCalendar().find_next_opening(at, SHANGHAI) == expected
-    assert WorkCalendar().find_next_opening(at.astimezone(UTC), SHANGHAI) == expected, (
-        "whatever zone the moment is given in"
-    )
+    in_utc = WorkCalendar().find_next_opening(at.astimezone(UTC), SHANGHAI)
+    assert in_utc == expected, "whatever zone the moment is given in"
     ten = datetime(2026, 11, 20, 10, 0, tzinfo=SHANGHAI)
     assert WorkCalendar("GB").find_next_opening(ten, SHANGHAI) is None
     opens_there = datetime(2026, 11, 20, 9, 0, tzinfo=LONDON)
@@ -188,14 +181,13 @@ def test_a_length_passes_in_working_hours_its_days_as_working_days(start: str, h
     assert WorkCalendar().add_working_time(begins.astimezone(UTC), timedelta(hours=hours), SHANGHAI) == end
 
 
-@given(
-    st.datetimes(datetime(2026, 1, 1), datetime(2027, 12, 1)),
-    st.timedeltas(timedelta(minutes=1), timedelta(days=9)),
-    st.sampled_from(["Asia/Shanghai", "America/New_York"]),
-)
-def test_working_time_is_never_over_before_the_clock_says_so_and_half_of_it_never_after_the_whole(
-    moment: datetime, length: timedelta, zone: str
-) -> None:
+MOMENTS = st.datetimes(datetime(2026, 1, 1), datetime(2027, 12, 1))
+ZONES = st.sampled_from(["Asia/Shanghai", "America/New_York"])
+
+
+@given(MOMENTS, st.timedeltas(timedelta(minutes=1), timedelta(days=9)), ZONES)
+def test_working_time_is_never_over_too_soon(moment: datetime, length: timedelta, zone: str) -> None:
+    """Never before the clock says so, and half of it never after the whole."""
     at, where, calendar = moment.replace(tzinfo=UTC), ZoneInfo(zone), WorkCalendar()
     end = calendar.add_working_time(at, length, where)
     assert at <= calendar.add_working_time(at, length, where, share=0.5) <= end
@@ -204,9 +196,7 @@ def test_working_time_is_never_over_before_the_clock_says_so_and_half_of_it_neve
         assert calendar.find_next_opening(end, where) is None
 
 
-@given(
-    st.datetimes(datetime(2026, 1, 1), datetime(2027, 12, 1)), st.sampled_from(["Asia/Shanghai", "America/New_York"])
-)
+@given(MOMENTS, ZONES)
 def test_when_it_opens_it_is_open_and_that_is_soon(moment: datetime, zone: str) -> None:
     at, where = moment.replace(tzinfo=UTC), ZoneInfo(zone)
     opens = WorkCalendar().find_next_opening(at, where)

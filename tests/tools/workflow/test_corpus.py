@@ -11,7 +11,7 @@ import pytest
 from tests.harness.corpus import corpus
 from tests.tools.workflow.drawing import PEOPLE, drawn
 from tests.tools.workflow.refused_files import CORPUS, EXPECTED, TYPES
-from tools.workflow.bpmn.graph import InvalidDefinitionError, ProcessDefinition
+from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.bpmn.reader import compile_bpmn
 
 SOUND = sorted(path.stem for path in (CORPUS / "sound").glob("*.bpmn"))
@@ -46,15 +46,11 @@ def watch() -> Watch:
     return Watch()
 
 
-def compiled(source: bytes) -> ProcessDefinition:
-    return compile_bpmn(source, TYPES, PEOPLE)
-
-
 def refused(source: bytes, watch: Watch) -> InvalidDefinitionError:
     """How it was refused: in under a second of this thread's time, reaching for nothing."""
     began = time.thread_time()
     with watch.watching() as reached, pytest.raises(InvalidDefinitionError) as found:
-        compiled(source)
+        compile_bpmn(source, TYPES, PEOPLE)
     assert time.thread_time() - began < 1
     assert reached == []
     return found.value
@@ -70,7 +66,7 @@ def test_the_files_without_the_defect_are_accepted_and_every_file_is_listed(watc
     for name in SOUND:
         source = (CORPUS / "sound" / f"{name}.bpmn").read_bytes()
         with watch.watching() as reached:
-            assert compiled(source).key == "trip"
+            assert compile_bpmn(source, TYPES, PEOPLE).key == "trip"
         assert reached == [], name
     with watch.watching() as reached:  # reading and running would have been noticed
         (CORPUS / "expected.toml").read_bytes()

@@ -11,30 +11,25 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.harness.corpus import corpus
-from tests.tools.office import LONG, NOW, PEOPLE, SHORT, SICK, TAXI, ZHANG
+from tests.tools.office import LONG, NOW, PEOPLE, SHORT, SICK, TAXI, ZHANG, filled
 from tests.tools.workflow import spiff
-from tests.tools.workflow.flows import AMOUNTS, AUTHOR, CROWD, Flow, flows, written
+from tests.tools.workflow.flows import AMOUNTS, AUTHOR, CROWD, Flow, first_vote, first_way, flows, written
 from tools.spec import Person
-from tools.workflow.bpmn.graph import FlowNode, NodeKind, ProcessDefinition, SequenceFlow, VotingMode
+from tools.workflow.bpmn.graph import NodeKind, ProcessDefinition, VotingMode
 from tools.workflow.bpmn.reader import compile_bpmn
 from tools.workflow.engine import transitions
 from tools.workflow.engine.commands import DecideCommand, StartCommand
 from tools.workflow.engine.reducer import apply_command
-from tools.workflow.engine.state import ALLOWED, Ballot, Decision, FilledForm, Request, Status, Task, TaskKind
-from tools.workflow.process.calendar import WorkCalendar
-from tools.workflow.process.definition import FormContext, Process, fill_form, load_shipped_processes
+from tools.workflow.engine.state import ALLOWED, Decision, FilledForm, Request, Status, Task, TaskKind
+from tools.workflow.engine.transitions import Transition
+from tools.workflow.process.definition import Process, load_shipped_processes
 
 LEAVE, EXPENSE = load_shipped_processes()
 MOST = 30
 """Decisions of one case."""
+HALF_A_DAY_LESS, VERY_LONG = {"end_half": "am"}, {"end_date": "2026-12-18", "attachment": "F0SICKNOTE"}
 FORMS = {
-    LEAVE.key: (
-        SICK,
-        LONG,
-        SHORT,
-        {**SICK, "end_half": "am"},
-        {**SICK, "end_date": "2026-12-18", "attachment": "F0SICKNOTE"},
-    ),
+    LEAVE.key: (SICK, LONG, SHORT, {**SICK, **HALF_A_DAY_LESS}, {**SICK, **VERY_LONG}),
     EXPENSE.key: tuple({**TAXI, "amount": amount} for amount in ("86", "999.99", "1000", "5000")),
 }
 LIKELY = {
@@ -62,10 +57,8 @@ class Both:
 
     def asks(self, name: str) -> bool:
         """Whether somewhere a collection of this name decides."""
-        return name.endswith("approvers") or any(n.mode is not VotingMode.ALL for n in self.nodes_of(name))
-
-    def nodes_of(self, name: str) -> list[Any]:
-        return [n for n in self.definition.nodes.values() if name in n.who]
+        modes = {node.mode for node in self.definition.nodes.values() if name in node.who}
+        return name.endswith("approvers") or bool(modes - {VotingMode.ALL})
 
     def decide(self, task: Task, decision: Decision, form: FilledForm | None) -> None:
         changes = self.data(form) if form is not None else None
@@ -99,15 +92,11 @@ def play(both: Both, forms: tuple[FilledForm, ...], random: Random) -> int:
     return MOST
 
 
-def form_of(process: Process, form: dict[str, str]) -> FilledForm:
-    more = Person(id="U7", name="孙八", names=("Sun Ba",), roles=frozenset({"director", "finance"}))
-    return fill_form(process, form, FormContext(ZHANG, (*PEOPLE, more), NOW.date(), WorkCalendar(), {}))
-
-
 @pytest.mark.parametrize("process", [LEAVE, EXPENSE], ids=lambda p: p.key)
 def test_shipped_processes_run_alike(process: Process) -> None:
     decisions = 0
-    forms = tuple(form_of(process, form) for form in FORMS[process.key])
+    more = Person(id="U7", name="孙八", names=("Sun Ba",), roles=frozenset({"director", "finance"}))
+    forms = tuple(filled(process, form, people=(*PEOPLE, more)) for form in FORMS[process.key])
     for seed in range(40):
         random = Random(seed)
         both = Both(process.definition, process.bpmn, ZHANG.id, random.choice(forms))
@@ -118,10 +107,6 @@ def test_shipped_processes_run_alike(process: Process) -> None:
 QUICK = settings(max_examples=200, suppress_health_check=list(HealthCheck))
 
 
-def compiled(flow: Flow) -> ProcessDefinition:
-    return compile_bpmn(written(flow), {"amount": "number"}, flow.names)
-
-
 def run_alike(how: settings) -> None:
     """Drawn processes, as often as that."""
 
@@ -129,7 +114,8 @@ def run_alike(how: settings) -> None:
     @given(flow=flows(), first=st.integers(0, len(CROWD) - 1), amount=st.sampled_from(AMOUNTS), random=st.randoms())
     def one(flow: Flow, first: int, amount: Any, random: Random) -> None:
         forms = tuple(flow.filled(one, first) for one in AMOUNTS)
-        play(Both(compiled(flow), written(flow), AUTHOR, flow.filled(amount, first)), forms, random)
+        definition = compile_bpmn(written(flow), {"amount": "number"}, flow.names)
+        play(Both(definition, written(flow), AUTHOR, flow.filled(amount, first)), forms, random)
 
     one()
 
@@ -139,22 +125,10 @@ def test_drawn_processes_run_alike() -> None:
     run_alike(QUICK)
 
 
-def first_way(node: FlowNode, values: Any) -> tuple[SequenceFlow, ...]:
-    return node.routes[:1] if node.kind is NodeKind.CHOICE else node.routes
-
-
-def waits_for_nobody(move: Any, node: FlowNode, flow: str, decision: str) -> None:
-    move.leave_node(node, decision)
-
-
-def first_vote(ballot: Ballot) -> str:
-    return next((seat.vote for seat in ballot.seats if seat.vote), "")
-
-
 WRONG: dict[str, tuple[object, str, object]] = {
     "it takes the first way": (transitions, "choose_flows", first_way),
     "the first vote decides": (transitions, "compute_verdict", first_vote),
-    "a join waits for nobody": (transitions.Transition, "_join_parallel", waits_for_nobody),
+    "a join waits for none": (Transition, "_join_parallel", lambda move, node, flow, said: move.leave_node(node, said)),
 }
 
 

@@ -1,19 +1,25 @@
 from contextlib import suppress
+from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.core.i18n import render_value
 from tests.harness.corpus import corpus
-from tests.tools.company import CHOICE, LONG, PEOPLE, SHORT, SICK, TAXI, ZHAO, filled, refused
+from tests.tools.company import CHOICE, LONG, PEOPLE, SHORT, SICK, TAXI, ZHANG, ZHAO, filled, refused, request
 from tests.tools.workflow.trip import trip, user
+from tools.languages import list_day_words
 from tools.spec import Person, ToolError
-from tools.workflow.engine.state import FilledForm
-from tools.workflow.process.definition import find_passing_rule, load_shipped_processes
+from tools.workflow.engine.state import FilledForm, Request, Status
+from tools.workflow.process.calendar import WorkCalendar
+from tools.workflow.process.definition import Process, find_passing_rule, load_shipped_processes
+from tools.workflow.process.earlier_requests import list_remaining_days
 
 LEAVE, EXPENSE = load_shipped_processes()
 TRIP = trip(user("first", "approver"))
+Form = dict[str, str]
 NOTHING = {"handover": "", "cc": "", "attachment": ""}
 MANAGER = {"copy:short_leave": ("U2",)}
 """Who hears of what passes by rule."""
@@ -21,16 +27,7 @@ MANAGER = {"copy:short_leave": ("U2",)}
 
 def test_a_leave_is_completed_and_filling_in_what_was_filled_in_changes_nothing() -> None:
     found = filled(LEAVE, {**LONG, "leave_type": "病假", "approver": "li si", "start_date": "2026/11/23"})
-    assert found.values == {
-        "leave_type": "sick",
-        "start_date": "2026-11-23",
-        "start_half": "am",
-        "end_date": "2026-11-27",
-        "end_half": "pm",
-        "reason": "胃疼",
-        "approver": "U2",
-        **NOTHING,
-    }
+    assert found.values == {**LONG, "start_half": "am", "end_half": "pm", **NOTHING}
     assert (found.days, found.estimated) == ("5", False)
     assert found.people == {"second_approver": ("U3",), **MANAGER}
     for process, form in ((LEAVE, LONG), (LEAVE, SHORT), (EXPENSE, {**TAXI, "amount": "US$1,200.5"})):
@@ -57,36 +54,53 @@ def test_what_people_write_is_read(name: str, written: str, canonical: str, days
     assert (found.values[name], found.days) == (canonical, days)
 
 
+OF_LEAVE: dict[str, list[Form]] = {
+    # code: changes, each with the field that is named first
+    "missing_field": [{"leave_type": ""}, {"reason": "   "}, {"approver": ""}],
+    "bad_choice": [{"leave_type": "sabbatical"}, {"start_half": "noon"}],
+    "bad_date": [{"start_date": "tomorrow"}, {"start_date": "2026-02-30"}],
+    "in_the_past": [{"start_date": "2024-11-23"}],
+    "too_far_ahead": [{"end_date": "2029-11-23"}],
+    "end_before_start": [{"end_date": "2026-11-20"}, {"end_date": "2026-11-23", "start_half": "pm", "end_half": "am"}],
+    "zero_days": [{"end_date": "2026-11-22", "start_date": "2026-11-21"}],
+    "span_too_long": [{"end_date": "2027-11-30"}],
+    "too_long": [{"reason": "x" * 501}],
+    "days_differ": [{"days": "10"}],
+    "bad_days": [{"days": "ten"}],
+    "unknown_field": [{"length": "10"}, {"user_id": "U2"}],
+    "own_approver": [{"approver": "张三"}],
+    "unknown_person": [{"approver": "钱七"}, {"approver": "Nobody"}],
+    "ambiguous_person": [{"approver": "Li"}],
+}
+NO_AMOUNTS = ("0", "-5", "NaN", "1e9", "Infinity", "1.200,50", "12,00", "one hundred")
+OF_EXPENSE: dict[str, list[Form]] = {
+    "bad_amount": [{"amount": odd} for odd in NO_AMOUNTS],
+    "big_amount": [{"amount": "9999999999999"}],
+    "too_precise": [{"amount": "1.234"}, {"amount": "100.5", "currency": "JPY"}],
+    "two_currencies": [{"currency": "CNY", "amount": "$100"}],
+    "bad_choice": [{"currency": "", "amount": "100 doubloons"}, {"currency": "BTC"}, {"category": "bribes"}],
+    "missing_field": [{"amount": ""}],
+}
+
+
+OF_PEOPLE: dict[str, list[Form]] = {
+    "missing_field": [{"reviewers": ""}],
+    "unknown_person": [{"reviewers": "U5、钱七"}],
+    "own_approver": [{"reviewers": "U5,U1"}],
+    "own_level": [{"reviewers": "U5,U2"}],
+    "own_person": [{"handover": "张三"}, {"cc": "U4,张三"}],
+}
+LOOK = trip(user("first", "approver"), user("look", "reviewers")), {"approver": "U2", "reviewers": "U5"}
+WRONG = ((LEAVE, SICK, OF_LEAVE), (EXPENSE, TAXI, OF_EXPENSE), (*LOOK, OF_PEOPLE))
+
+
 @corpus(
-    ("change", "code", "field"),
-    [
-        ({"leave_type": ""}, "missing_field", "leave_type"),
-        ({"reason": "   "}, "missing_field", "reason"),
-        ({"approver": ""}, "missing_field", "approver"),
-        ({"leave_type": "sabbatical"}, "bad_choice", "leave_type"),
-        ({"start_half": "noon"}, "bad_choice", "start_half"),
-        ({"start_date": "tomorrow"}, "bad_date", "start_date"),
-        ({"start_date": "2026-02-30"}, "bad_date", "start_date"),
-        ({"start_date": "2024-11-23"}, "in_the_past", "start_date"),
-        ({"end_date": "2029-11-23"}, "too_far_ahead", "end_date"),
-        ({"end_date": "2026-11-20"}, "end_before_start", "end_date"),
-        ({"end_date": "2026-11-23", "start_half": "pm", "end_half": "am"}, "end_before_start", "end_date"),
-        ({"start_date": "2026-11-21", "end_date": "2026-11-22"}, "zero_days", "end_date"),
-        ({"end_date": "2027-11-30"}, "span_too_long", "end_date"),
-        ({"reason": "x" * 501}, "too_long", "reason"),
-        ({"days": "10"}, "days_differ", "days"),
-        ({"days": "ten"}, "bad_days", "days"),
-        ({"length": "10"}, "unknown_field", "length"),
-        ({"user_id": "U2"}, "unknown_field", "user_id"),
-        ({"approver": "张三"}, "own_approver", "approver"),
-        ({"approver": "钱七"}, "unknown_person", "approver"),
-        ({"approver": "Nobody"}, "unknown_person", "approver"),
-        ({"approver": "Li"}, "ambiguous_person", "approver"),
-    ],
+    ("process", "form", "code", "change"),
+    [(process, form, code, one) for process, form, wrong in WRONG for code in wrong for one in wrong[code]],
 )
-def test_what_is_wrong_with_a_leave_is_named(change: dict[str, str], code: str, field: str) -> None:
-    error = refused(LEAVE, {**SICK, **change})
-    assert (error.code, error.field) == (code, field)
+def test_what_is_wrong_with_a_form_is_named(process: Process, form: Form, code: str, change: Form) -> None:
+    error = refused(process, {**form, **change})
+    assert (error.code, error.field) == (code, next(iter(change)))
 
 
 def test_all_that_is_missing_is_asked_for_at_once() -> None:
@@ -138,31 +152,6 @@ def test_the_second_level_is_of_the_authors_chain_whoever_approves_first_never_t
 def test_amounts_are_read(amount: str, currency: str, canonical: str, read_as: str) -> None:
     values = filled(EXPENSE, {**TAXI, "amount": amount, **({"currency": currency} if currency else {})}).values
     assert (values["amount"], values["currency"]) == (canonical, read_as)
-
-
-@corpus(
-    ("change", "code"),
-    [
-        ({"amount": "0"}, "bad_amount"),
-        ({"amount": "-5"}, "bad_amount"),
-        ({"amount": "NaN"}, "bad_amount"),
-        ({"amount": "1e9"}, "bad_amount"),
-        ({"amount": "Infinity"}, "bad_amount"),
-        ({"amount": "1.200,50"}, "bad_amount"),
-        ({"amount": "12,00"}, "bad_amount"),
-        ({"amount": "one hundred"}, "bad_amount"),
-        ({"amount": "9999999999999"}, "big_amount"),
-        ({"amount": "1.234"}, "too_precise"),
-        ({"amount": "100.5", "currency": "JPY"}, "too_precise"),
-        ({"amount": "$100", "currency": "CNY"}, "two_currencies"),
-        ({"amount": "100 doubloons"}, "bad_choice"),
-        ({"currency": "BTC"}, "bad_choice"),
-        ({"amount": ""}, "missing_field"),
-        ({"category": "bribes"}, "bad_choice"),
-    ],
-)
-def test_what_is_wrong_with_an_expense_is_named(change: dict[str, str], code: str) -> None:
-    assert refused(EXPENSE, {**TAXI, **change}).code == code
 
 
 def test_large_and_foreign_amounts_need_everybody_of_finance_but_the_author_and_the_first_approver() -> None:
@@ -226,31 +215,21 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             filled(EXPENSE, {**TAXI, name: text})
 
 
-@corpus(
-    ("reference", "is_one"),
-    [
-        ("F0123ABCD", True),
-        ("https://example.slack.com/files/U1/F0123ABCD/note.pdf", True),
-        ("https://files.example.com/病假条.pdf?x=1&y=2", True),
-        ("https://example.com:8443/a", True),
-        ("note.pdf", False),
-        ("F1", False),
-        ("http://example.com/a", False),
-        ("ftp://example.com/a", False),
-        ("javascript:alert(1)", False),
-        ("file:///etc/passwd", False),
-        ("https://", False),
-        ("https://localhost/a", False),
-        ("https://admin:secret@example.com/a", False),
-        ("https://example.com/a b", False),
-        ("https://example.com/<@U1>", False),
-        ("https://example.com/‮fdp.exe", False),
-        ("https://[example.com/a", False),
-        ("https://example.com/" + "a" * 500, False),
-    ],
-)
-def test_an_attachment_is_a_reference_and_kept_as_it_is(reference: str, is_one: bool) -> None:
-    if is_one:
+FILES = (
+    "F0123ABCD", "https://example.slack.com/files/U1/F0123ABCD/note.pdf", "https://example.com:8443/a",
+    "https://files.example.com/病假条.pdf?x=1&y=2",
+)  # fmt: skip
+NO_FILES = (
+    "note.pdf", "F1", "http://example.com/a", "ftp://example.com/a", "javascript:alert(1)", "file:///etc/passwd",
+    "https://", "https://localhost/a", "https://admin:secret@example.com/a", "https://example.com/a b",
+    "https://example.com/<@U1>", "https://example.com/‮fdp.exe", "https://[example.com/a",
+    "https://example.com/" + "a" * 500,
+)  # fmt: skip
+
+
+@corpus("reference", (*FILES, *NO_FILES))
+def test_an_attachment_is_a_reference_and_kept_as_it_is(reference: str) -> None:
+    if reference in FILES:
         for written in (reference, f"<{reference}|note>"):
             assert filled(LEAVE, {**SICK, "attachment": written}).values["attachment"] == reference
     else:
@@ -274,3 +253,114 @@ def test_numbers_are_read_and_what_is_none_is_refused(written: str, canonical: s
         found = filled(TRIP, form)
         assert found.values["travellers"] == canonical
         assert found.numbers["travellers"] == Decimal(canonical or 0), "nothing counts as 0 in conditions"
+
+
+ANNUAL = {**SICK, "leave_type": "annual"}
+"""Two days from Monday, 23 November."""
+
+
+def on(first: str, last: str, start_half: str = "am", end_half: str = "pm", kind: str = "annual") -> dict[str, str]:
+    days = {"start_date": first, "end_date": last, "start_half": start_half, "end_half": end_half}
+    return {**SICK, "leave_type": kind, **days}
+
+
+def left(form: dict[str, str], *earlier: Request, **more: str) -> list[tuple[str, str, str]]:
+    return list(list_remaining_days(LEAVE.form, filled(LEAVE, form, more={"earlier_requests": earlier}, **more)))
+
+
+def test_the_balance_is_what_is_left_after_this_request() -> None:
+    assert left(ANNUAL) == [("2026", "8", "10")]
+    assert left(ANNUAL, request(LEAVE, on("2026-12-07", "2026-12-11"))) == [("2026", "3", "10")]
+    assert left(ANNUAL, annual_days="15") == [("2026", "13", "15")]
+    assert left({**ANNUAL, "end_half": "am"}) == [("2026", "8.5", "10")]
+    zhang = ZHANG.model_copy(update={"allowance": Decimal("5.5")})
+    own = filled(LEAVE, ANNUAL, zhang, annual_days="20")
+    assert list(list_remaining_days(LEAVE.form, own)) == [("2026", "3.5", "5.5")]
+    assert left(SICK) == []
+    assert left(ANNUAL, request(LEAVE, on("2026-12-07", "2026-12-11", kind="sick"))) == [("2026", "8", "10")]
+    other = on("2026-12-07", "2026-12-11", kind="sick")
+    assert filled(LEAVE, other, annual_days="1").days == "5", "more than the allowance"
+
+
+@corpus("status", Status)
+def test_waiting_and_approved_requests_count_and_no_others(status: Status) -> None:
+    week = request(LEAVE, on("2026-12-07", "2026-12-11"), status=status)
+    counts = status in (Status.WAITING, Status.REVOKING, Status.APPROVED)
+    assert left(ANNUAL, week) == [("2026", "3" if counts else "8", "10")]
+
+
+def test_too_little_is_refused_with_what_is_left_of_each_year() -> None:
+    week = request(LEAVE, on("2026-12-07", "2026-12-11"))
+    form, more = on("2026-11-30", "2026-12-04", end_half="am"), {"earlier_requests": [week]}
+    error = refused(LEAVE, form, more=more, annual_days="9")
+    assert (error.code, error.field, error.ask) == ("no_balance", "end_date", True)
+    assert {k: error.params[k] for k in ("left", "asked", "year")} == {"left": "4", "asked": "4.5", "year": "2026"}
+    assert error.params["label"] == {"zh": "年假", "en": "Annual leave"}
+    across = on("2026-12-30", "2027-01-05")
+    assert left(across) == [("2026", "8", "10"), ("2027", "8", "10")]
+    autumn = [request(LEAVE, on("2026-12-07", "2026-12-15"), id="L-0001")]
+    assert left(across, *autumn) == [("2026", "1", "10"), ("2027", "8", "10")]
+    error = refused(LEAVE, across, more={"earlier_requests": [request(LEAVE, on("2026-12-07", "2026-12-17"))]})
+    assert (error.params["year"], error.params["left"], error.params["asked"]) == ("2026", "1", "2")
+    assert left(on("2027-03-01", "2027-03-08"), request(LEAVE, across)) == [("2027", "2", "10")]
+    assert left(ANNUAL, request(LEAVE, on("2025-12-15", "2025-12-25"))) == [("2026", "8", "10")]
+
+
+@corpus(
+    ("form", "clashes"),
+    [
+        (on("2026-11-24", "2026-11-26"), True),
+        (on("2026-11-20", "2026-11-23", end_half="am"), True),
+        (on("2026-11-20", "2026-11-30"), True),
+        (on("2026-11-24", "2026-11-24", "pm", "pm"), False),  # the other ends at noon
+        (on("2026-11-24", "2026-11-24", "am", "am"), True),
+        (on("2026-11-20", "2026-11-20"), False),
+        (on("2026-11-25", "2026-11-25"), False),
+    ],
+)
+def test_the_same_half_day_is_never_asked_for_twice(form: dict[str, str], clashes: bool) -> None:
+    other = request(LEAVE, on("2026-11-23", "2026-11-24", end_half="am", kind="sick"), id="L-0007")
+    if not clashes:
+        assert filled(LEAVE, form, more={"earlier_requests": [other]})
+        return
+    error = refused(LEAVE, form, more={"earlier_requests": [other]})
+    assert (error.code, error.field, error.params["request"]) == ("overlap", "start_date", "L-0007")
+    assert (error.params["start"], error.params["end"]) == (list_day_words("2026-11-23"), list_day_words("2026-11-24"))
+    assert "L-0007" in render_value(error.note, "zh") and "撤回 L-0007" in render_value(error.note, "zh")
+    assert "withdraw L-0007" in render_value(error.note, "en"), "what can be said in answer"
+
+
+def test_what_ended_without_approval_leaves_its_days_free_and_a_process_without_days_has_none() -> None:
+    for status in (Status.REJECTED, Status.WITHDRAWN, Status.REVISE):
+        assert filled(LEAVE, SICK, more={"earlier_requests": [request(LEAVE, LONG, status=status)]})
+    assert refused(LEAVE, SICK, more={"earlier_requests": [request(LEAVE, SICK)]}).code == "overlap", "with itself"
+    taxi = {"amount": "1", "category": "transport", "reason": "x", "approver": "U2"}
+    assert filled(EXPENSE, taxi, more={"earlier_requests": [request(EXPENSE, taxi)]})
+
+
+HALF = st.sampled_from(["am", "pm"])
+SPANS = st.lists(st.tuples(st.dates(date(2026, 11, 23), date(2027, 2, 20)), st.integers(0, 6), HALF, HALF), max_size=8)
+
+
+def halves(request: Request) -> set[tuple[date, str]]:
+    values = request.filled.values
+    first, last = (date.fromisoformat(values[name]) for name in ("start_date", "end_date"))
+    all_halves = {(first + timedelta(days=n), half) for n in range((last - first).days + 1) for half in ("am", "pm")}
+    return {h for h in all_halves if (first, values["start_half"]) <= h <= (last, values["end_half"])}
+
+
+@given(SPANS)
+def test_no_half_day_is_taken_twice_and_no_year_overdrawn(spans: list[tuple[date, int, str, str]]) -> None:
+    taken: list[Request] = []
+    for n, (first, more, *both) in enumerate(spans):
+        try:
+            form = on(str(first), str(first + timedelta(days=more)), *both)
+            found = filled(LEAVE, form, more={"earlier_requests": taken})
+        except ToolError as error:
+            assert error.code in ("overlap", "no_balance", "zero_days", "zero_days_estimated", "end_before_start")
+            continue
+        taken.append(request(LEAVE, SHORT, id=f"L-{n:04d}").model_copy(update={"filled": found}))
+    together = [half for one in taken for half in halves(one)]
+    assert len(together) == len(set(together))
+    for year in (2026, 2027):
+        assert sum(WorkCalendar().get_day_status(day)[0] for day, _ in together if day.year == year) <= 2 * 10

@@ -18,9 +18,11 @@ from redis.asyncio import Redis
 from bot.redis.connect import connect_redis
 from tests.harness.corpus import corpus
 from tests.harness.memory_store import MemoryStore
-from tests.tools.office import NOW, People
+from tests.tools.company import TAXI
+from tests.tools.office import NOW, People, office, refused
 from tests.tools.workflow.company import IDS, Company
-from tools.spec import ToolError
+from tools.workflow.engine.audit import Verification
+from tools.workflow.engine.audit_record import list_numbered_requests
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.state import Delegation
 from tools.workflow.engine.store import OutboxEvent, RedisStore, WriteConflictError
@@ -30,9 +32,12 @@ HOUR_MS, DAY = 3_600_000, timedelta(days=1)
 NAMES = ("request", "answer", "events", "numbers", "outbox", "bodies", "forms", "left_out", "todo", "mine")
 
 
+def read_script(name: str) -> str:
+    return resources.files("tools.workflow.engine").joinpath(f"{name}.lua").read_text(encoding="utf-8")
+
+
 async def run(redis: Redis, script: str, names: tuple[str, ...], *args: str) -> Any:
-    text = resources.files("tools.workflow.engine").joinpath(f"{script}.lua").read_text(encoding="utf-8")
-    return await redis.eval(text, len(names), *(f"cs:{{wf}}:{name}" for name in names), *args)
+    return await redis.eval(read_script(script), len(names), *(f"cs:{{wf}}:{name}" for name in names), *args)
 
 
 async def read_everything(redis: Redis) -> dict[str, Any]:
@@ -93,9 +98,7 @@ async def test_a_change_is_written_with_all_it_causes(redis: Redis, stored: dict
     assert await read_everything(redis) == before, "and no effect"
 
 
-async def test_what_begins_no_request_and_hands_in_no_form_counts_neither_and_the_first_comes_after_none(
-    redis: Redis, stored: dict[str, Any]
-) -> None:
+async def test_only_a_start_takes_a_number_and_only_a_form_is_counted(redis: Redis, stored: dict[str, Any]) -> None:
     assert await save(redis, {"lists": [], "notices": []}) == ["kept", "kept now"]
     found = await read_everything(redis)
     assert found == {**stored, "request": "as it is", "answer": "kept now", "events": ["event 1", "event 2"]}
@@ -120,10 +123,8 @@ async def test_what_begins_no_request_and_hands_in_no_form_counts_neither_and_th
 async def test_what_is_not_as_it_was_read_is_a_conflict_and_nothing_is_written(
     redis: Redis, stored: dict[str, Any], expected: int, number: int, form: tuple[str, str], what: str
 ) -> None:
-    rest = build_rest(
-        number={"prefix": "L", "last": str(number - 1), "next": str(number)},
-        forms={"author": form[0], "known": form[1]},
-    )
+    counted = {"prefix": "L", "last": str(number - 1), "next": str(number)}
+    rest = build_rest(number=counted, forms={"author": form[0], "known": form[1]})
     assert await save(redis, rest, expected=expected) == ["conflict", what]
     assert await read_everything(redis) == stored
 
@@ -143,20 +144,15 @@ async def test_a_notice_that_waits_keeps_its_place_and_its_words(redis: Redis) -
     await redis.hset("cs:{wf}:numbers", "outbox", "5")
     for id, body in (("n1", "first"), ("n2", "second"), ("n1", "again")):
         await run(redis, "announce", ("numbers", "outbox", "bodies"), id, body)
-    assert await read_everything(redis) == {
-        "numbers": {"outbox": "7"},
-        "outbox": {"n1": 6, "n2": 7},
-        "bodies": {"n1": "first", "n2": "second"},
-    }
+    queued, bodies = {"n1": 6, "n2": 7}, {"n1": "first", "n2": "second"}
+    assert await read_everything(redis) == {"numbers": {"outbox": "7"}, "outbox": queued, "bodies": bodies}
 
 
 @corpus(
     ("known", "is_kept"),
     [(("a", "b"), True), (("b", "a"), True), (("a",), False), (("a", "b", "c"), False), (("a", "c"), False)],
 )
-async def test_an_absence_is_kept_if_its_persons_others_are_those_that_were_read(
-    redis: Redis, known: tuple[str, ...], is_kept: bool
-) -> None:
+async def test_an_absence_is_kept_if_the_others_are_those_read(redis: Redis, known: list[str], is_kept: bool) -> None:
     await redis.hset("cs:{wf}:away", mapping={"a": "A", "b": "B"})
     before = await read_everything(redis)
     kept = await run(redis, "delegate", ("away", "deputy", "timers"), "d", "D", "away:d", "7", *known)
@@ -164,27 +160,16 @@ async def test_an_absence_is_kept_if_its_persons_others_are_those_that_were_read
     assert (kept, await read_everything(redis)) == ((1, written) if is_kept else (0, before))
 
 
-async def test_timers_and_lists_come_in_their_order_from_the_beginning_or_from_a_score(redis: Redis) -> None:
+async def test_a_file_is_kept_once_what_is_sent_is_gone_and_no_deleted_timer_comes_back(redis: Redis) -> None:
     store = RedisStore(redis)
-    await redis.zadd("cs:{wf}:timers", {"c": 3, "a": 1, "b": 2})
-    assert await store.list_due_timers(2, 9) == ("a", "b")
-    assert await store.list_due_timers(3, 2) == ("a", "b")
-    await store.postpone_timer("a", 9)
+    await redis.zadd("cs:{wf}:timers", {"b": 2, "a": 1})
+    assert (await store.list_due_timers(2, 9), await store.list_due_timers(2, 1)) == (("a", "b"), ("a",))
     await store.postpone_timer("gone", 1)
-    await store.delete_timer("b")
-    assert await read_everything(redis) == {"timers": {"a": 9, "c": 3}}
-    assert await store.list_due_timers(2, 9) == ()
-    await redis.zadd("cs:{wf}:todo:U1", {"c": 3, "a": 1, "b": 2})
-    await redis.zadd("cs:{wf}:all", {"x": 1, "y": 2, "z": 3})
-    assert await store.list_members("todo", "U1") == (("a", 1), ("b", 2), ("c", 3))
-    assert await store.list_members("todo", "U1", 2) == (("a", 1), ("b", 2))
-    assert (await store.count_members("todo", "U1"), await store.count_members("todo", "U2")) == (3, 0)
-    assert await store.list_members_since("all", 2) == ("y", "z")
-    assert await store.list_members("todo", "U2") == ()
-
-
-async def test_a_version_of_a_file_is_kept_once_and_what_is_sent_is_gone(redis: Redis) -> None:
-    store = RedisStore(redis)
+    assert await store.list_due_timers(3, 9) == ("a", "b")
+    await redis.zadd("cs:{wf}:all", {"z": 3, "x": 1, "y": 2})
+    assert await store.list_members_since("all", 2) == ("y", "z"), "in their order"
+    assert await store.list_members("all", most=2) == (("x", 1), ("y", 2))
+    assert await store.list_members("all", most=2, newest=True) == (("z", 3), ("y", 2))
     events = [OutboxEvent(id=f"n{n}", kind="deputy", data={"n": str(n)}) for n in range(4)]
     assert await store.list_outbox(9) == []
     await store.append_outbox(events)
@@ -226,13 +211,6 @@ async def test_a_request_that_is_not_there_is_none_and_one_that_somebody_spoilt_
 SHORT = settings(max_examples=6, stateful_step_count=25, suppress_health_check=list(HealthCheck))
 CAUGHT = settings(SHORT, max_examples=500, phases=[Phase.generate], report_multiple_bugs=False)
 """As many as it takes: the first failure ends it."""
-DAY = timedelta(days=1)
-
-
-async def open_empty(url: str) -> Redis:
-    redis = await connect_redis(url)
-    await redis.flushall()
-    return redis
 
 
 class MirroredStore(MemoryStore):
@@ -268,7 +246,8 @@ for name in vars(RedisStore).keys() - {"number_from_one", "skip_numbers"}:  # wh
 class StoredCompany(Company):
     def __init__(self, url: str) -> None:
         super().__init__()
-        self.client = self.wait(open_empty(url))
+        self.client = self.wait(connect_redis(url))
+        self.wait(self.client.flushall())
         self.store = MirroredStore()
         self.store.redis = RedisStore(self.client)
         self.steps = 0
@@ -314,20 +293,11 @@ def test_a_company_keeps_its_promises_on_redis(server: str) -> None:
 
 
 UNSEEN = "S12: save_delegation"
+REMOVAL = "redis.call('ZREM', KEYS[listed.key], listed.member)"
 SCRIPTS = {
-    "an absence that is over counts as read": (
-        "delegate.lua",
-        "== 0 then return 0 end",
-        "== 2 then return 0 end",
-        UNSEEN,
-    ),
-    "an absence that came meanwhile is not seen": ("delegate.lua", "~= #ARGV - 4 then", "< 0 then", UNSEEN),
-    "a closed task stays on the list": (
-        "save.lua",
-        "redis.call('ZREM', KEYS[listed.key], listed.member)",
-        "",
-        "S12: list_",
-    ),
+    "an absence that is over counts as read": ("delegate", "== 0 then return 0 end", "== 2 then return 0 end", UNSEEN),
+    "an absence that came meanwhile is not seen": ("delegate", "~= #ARGV - 4 then", "< 0 then", UNSEEN),
+    "a closed task stays on the list": ("save", REMOVAL, "", "S12: list_"),
 }
 
 
@@ -336,9 +306,9 @@ SCRIPTS = {
 @corpus("broken", SCRIPTS)
 def test_negative_control_a_broken_script_is_caught(server: str, broken: str) -> None:
     file, whole, instead, caught = SCRIPTS[broken]
-    script = resources.files("tools.workflow.engine").joinpath(file).read_text(encoding="utf-8")
+    script = read_script(file)
     assert script.count(whole) == 1
-    attribute = {"delegate.lua": "_delegation_script", "save.lua": "_save_script"}[file]
+    attribute = {"delegate": "_delegation_script", "save": "_save_script"}[file]
 
     def build() -> StoredCompany:
         company = StoredCompany(server)
@@ -371,8 +341,87 @@ async def test_an_absence_that_came_between_the_look_and_the_write_is_seen(redis
         await save(delegation, known)
 
     store.save_delegation = be_second  # type: ignore[method-assign]
-    with pytest.raises(ToolError) as refused:
-        await engine.add_delegation(stand_in("second", "U4"), NOW)
-    assert refused.value.code == "overlapping"
+    assert (await refused(engine.add_delegation(stand_in("second", "U4"), NOW))).code == "overlapping"
     kept = [one.id for one in await engine.list_delegations("U1", NOW)]
     assert kept == (["meanwhile"] if is_ended else ["meanwhile", "first"])
+
+
+async def start_request(store: RedisStore, key: str) -> str:
+    form = {**TAXI, "amount": str(ord(key))}
+    return (await office(store).engine.start_request("expense", form, "U1", key, NOW)).request
+
+
+def open_store(redis: Redis, floor: int = 6_930_000) -> RedisStore:
+    """A store of one's own, whose numbers begin by time."""
+    return RedisStore(redis, compute_number_floor=lambda: floor)
+
+
+async def verify(store: RedisStore) -> set[str]:
+    return {one.code async for one in Verification(store).verify_all()}
+
+
+async def test_a_new_store_counts_from_where_no_earlier_one_can_have_come(redis: Redis) -> None:
+    store = open_store(redis)
+    assert [await start_request(store, one) for one in "ab"] == ["E-6930001", "E-6930002"]
+    later = open_store(redis, 6_940_000)
+    assert await start_request(later, "c") == "E-6930003", "one that counts goes on counting"
+    assert await verify(store) == set(), "nothing is missing before the first"
+
+
+async def test_a_store_that_somebody_says_is_the_first_counts_from_one_until_it_is_lost(redis: Redis) -> None:
+    store = open_store(redis)
+    assert await store.number_from_one()
+    assert [await start_request(store, one) for one in "ab"] == ["E-0001", "E-0002"]
+    assert not await store.number_from_one(), "it is not the first use any more"
+    await redis.flushall()
+    later = open_store(redis)
+    assert await start_request(later, "c") == "E-6930001", "whoever has lost the store, has lost what was said of it"
+    assert not await later.number_from_one()
+    await redis.flushall()
+    await RedisStore(redis).skip_numbers(6_930_000)
+    assert not await later.number_from_one(), "nor where numbers were skipped"
+    assert await verify(later) == set()
+
+
+async def test_what_a_process_has_seen_is_not_given_out_again(redis: Redis) -> None:
+    """The store lost its last writes, e.g. in a failover."""
+    store = RedisStore(redis)
+    first = [await start_request(store, one) for one in "abc"]
+    await redis.flushall()
+    assert await start_request(store, "d") == "E-0004" not in first
+    assert await verify(store) == {"gone"}, "the lost ones are missing, and that is said"
+    await redis.flushall()
+    again = await start_request(RedisStore(redis), "b")
+    assert again in first, "the negative control: one that has seen nothing gives it out again"
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+async def test_an_accepted_store_counts_beyond_what_was_given_out_just_now(redis: Redis, is_accepted: bool) -> None:
+    """The first numbers are by time, and none has passed. Who is not accepted, by nobody who has seen one, is the
+    negative control."""
+
+    async def start_three(keys: str) -> list[str]:
+        return [await start_request(open_store(redis), one) for one in keys]
+
+    given = await start_three("abc")
+    await redis.flushall()
+    if is_accepted:
+        await RedisStore(redis).skip_numbers(6_930_000)
+    assert set(given).isdisjoint(await start_three("def")) is is_accepted
+    assert await verify(RedisStore(redis)) == set()
+
+
+@corpus(
+    ("listed", "omitted", "expected"),
+    [
+        ([], [], [1, 2, 3]),
+        ([], [range(1, 3)], [1, 2, 3]),  # too few: they are missing
+        (["L-2001", "L-2002"], [range(1, 2001)], [2001, 2002]),
+        (["L-0001", "L-2003"], [range(2, 2002)], [1, 2002, 2003]),
+        (["L-0005", "L-2001"], [range(1, 2001)], [5, 2001]),
+    ],
+)
+def test_only_long_ranges_count_as_left_out(listed: list[str], omitted: list[range], expected: list[int]) -> None:
+    last = max(expected)
+    found = list_numbered_requests(listed, {"L": last}, {"L": omitted})
+    assert list(found) == [f"L-{one:04d}" for one in expected]

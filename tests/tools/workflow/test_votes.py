@@ -41,9 +41,8 @@ def turns(ballot: Ballot) -> list[int]:
 def asked_further(ballot: Ballot, seat: Seat, random: Random, names: Iterator[int]) -> Ballot:
     """One add sign, as the machine does it: with `after` goes the own vote."""
     first = max(s.n for s in list_seats(ballot)) + 1
-    added = build_ballot(
-        random.choice(list(VotingMode)), [f"Q{next(names)}" for _ in range(random.randint(1, 3))], first
-    )
+    people = [f"Q{next(names)}" for _ in range(random.randint(1, 3))]
+    added = build_ballot(random.choice(list(VotingMode)), people, first)
     side = random.choice(["before", "after"] if seat.beside else ["before", "beside", "after"])
     update = {side: added, **({"vote": YES} if side == "after" else {})}
     return replace_seat(ballot, seat.n, **update)
@@ -92,7 +91,6 @@ def test_somebody_is_asked_until_there_is_a_verdict_nobody_before_their_turn_and
 
 
 def inside(ballot: Ballot) -> list[Ballot]:
-    """The ballots in a ballot."""
     sides = [side for seat in list_seats(ballot) for side in (seat.before, seat.beside, seat.after)]
     return [side for side in sides if side]
 

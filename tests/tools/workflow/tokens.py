@@ -106,7 +106,6 @@ class Play(Game):
         """Since it was last submitted."""
 
     def run(self, most: int = 200) -> str:
-        """How it ended; empty if it has not."""
         for _ in range(most):
             if self.ends(self.tokens):
                 assert len(self.tokens) == 1, "it ended while something went on"
@@ -144,8 +143,5 @@ class Play(Game):
     def _chosen(self, gateway: str) -> int:
         values = {**self.form, "decision": self.decision, **{f"decision_{t}": d for t, d in self.decisions.items()}}
         arrows = sorted(self.leaving(gateway), key=lambda i: not self.arrows[i][2])
-        return next(
-            i
-            for i in arrows
-            if not self.arrows[i][2] or evaluate_condition(parse_expression(f"${{{self.arrows[i][2]}}}"), values)
-        )
+        conditions = {i: self.arrows[i][2] and parse_expression(f"${{{self.arrows[i][2]}}}") for i in arrows}
+        return next(i for i, one in conditions.items() if not one or evaluate_condition(one, values))

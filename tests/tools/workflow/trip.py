@@ -37,45 +37,22 @@ summary = { zh = "{kind} {start_date}，{days} 天", en = "{kind} from {start_da
 numbers = { annual_days = "10" }
 days = { start = "start_date", start_half = "start_half", end = "end_date", end_half = "end_half" }
 balance = { field = "kind", value = "annual", allowance = "annual_days" }
-"""
-RULES = """
-[[level]]
-name = "second"
-label = { zh = "二级", en = "Second approver" }
-[[level]]
-name = "board"
-label = { zh = "会签", en = "Board" }
-many = true
-[[require]]
-field = "attachment"
-when = "${kind == 'sick' && days > 3}"
-[[policy]]
-level = "approver"
-when = "${travellers > 5}"
-who = ["role director"]
-others = "flagged"
-[[policy]]
-level = "approver"
-department = "Sales"
-who = ["person lin@example.com"]
-others = "flagged"
-[[policy]]
-level = "approver"
-who = ["manager"]
-others = "flagged"
-[[policy]]
-level = "reviewers"
-who = ["person lin@example.com"]
-others = "flagged"
-[[policy]]
-level = "second"
-who = ["manager of approver", "role finance"]
-[[policy]]
-level = "board"
-who = ["role director", "role finance", "person lin@example.com"]
+level = [
+  { name = "second", label = { zh = "二级", en = "Second approver" } },
+  { name = "board", label = { zh = "会签", en = "Board" }, many = true },
+]
+require = [{ field = "attachment", when = "${kind == 'sick' && days > 3}" }]
+policy = [
+  { level = "approver", when = "${travellers > 5}", who = ["role director"], others = "flagged" },
+  { level = "approver", department = "Sales", who = ["person lin@example.com"], others = "flagged" },
+  { level = "approver", who = ["manager"], others = "flagged" },
+  { level = "reviewers", who = ["person lin@example.com"], others = "flagged" },
+  { level = "second", who = ["manager of approver", "role finance"] },
+  { level = "board", who = ["role director", "role finance", "person lin@example.com"] },
+]
 """
 
-FORM = HEAD + "".join(write_field(*one) for one in FIELDS) + RULES
+FORM = HEAD + "".join(write_field(*one) for one in FIELDS)
 TOLD = """
 [[cc]]
 node = "tell"
@@ -100,16 +77,11 @@ TELL, MAIL = service("tell", ServiceTopic.CC), service("mail", ServiceTopic.MAIL
 
 
 def line(*nodes: FlowNode) -> ProcessDefinition:
-    """One node after the other."""
     names = ["start", *(n.id for n in nodes), "trip_approved"]
-    ends = [
-        FlowNode(id="start", kind=NodeKind.START),
-        *nodes,
-        FlowNode(id="trip_approved", kind=NodeKind.END, end="approved"),
-    ]
+    start, end = (FlowNode(id="start", kind=NodeKind.START), FlowNode(id=names[-1], kind=NodeKind.END, end="approved"))
     known = {
         node.id: node.model_copy(update={"routes": (SequenceFlow(flow=f"to_{to}", to=to),) if to else ()})
-        for node, to in zip(ends, [*names[1:], ""], strict=True)
+        for node, to in zip([start, *nodes, end], [*names[1:], ""], strict=True)
     }
     return ProcessDefinition(key="trip", version="0", start="start", nodes=known)
 

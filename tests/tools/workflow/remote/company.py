@@ -1,7 +1,7 @@
 """The people and forms of these tests, and an engine to use in one line."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -9,7 +9,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
-from zoneinfo import ZoneInfo
 
 import pytest
 from aiohttp import ClientSession
@@ -18,9 +17,9 @@ from yarl import URL
 
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
 from tests.harness.memory_store import Store
-from tests.tools.office import People
+from tests.tools.office import NOW, SICK, People
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD, Fault, Proxy, serving
-from tools.spec import AttachedFile, Person, ToolError
+from tools.spec import AttachedFile, EffectUnknownError, Person
 from tools.workflow.bpmn.xml import NAMESPACES
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.enrich import CommandEnricher
@@ -35,9 +34,6 @@ from tools.workflow.remote.process_versions import convert_to_engine
 from tools.workflow.remote.rebuild import build_record_variables, find_start_record
 from tools.workflow.remote.rest_client import RestClient
 
-NOW = datetime(2026, 11, 20, 10, 0, tzinfo=ZoneInfo("Asia/Shanghai"))
-"""A Friday."""
-
 ZHANG = Person(id="U1", name="张三", email="zhangsan@example.com", locale="zh-CN", manager="U2")
 LI = Person(id="U2", name="李四", email="lisi@example.com", locale="zh-CN", manager="U3")
 WANG = Person(id="U3", name="王五", email="wangwu@example.com", roles=frozenset({"director"}))
@@ -51,12 +47,8 @@ SUN = Person(id="U8", name="孙八", email="sunba@example.com", roles=frozenset(
 TABLE = {"lisi@example.com": "lisi", "ou_4": "zhaoliu"}
 """李四 by e-mail address, 赵六 by id, the others by their own ids."""
 
-SICK = {"leave_type": "sick", "start_date": "2026-11-23", "end_date": "2026-11-24", "reason": "胃疼", "approver": "U2"}
-"""Two working days: one level."""
-LONG = {**SICK, "end_date": "2026-11-27"}
-"""Five: two levels."""
 VERY_LONG = {**SICK, "end_date": "2026-12-11", "attachment": "F0SICKNOTE"}
-"""Fifteen: three levels."""
+"""Fifteen working days: three levels."""
 SHORT = {"leave_type": "personal", "start_date": "2026-11-23", "end_date": "2026-11-23", "reason": "搬家"}
 """One: passes by rule."""
 DESK = {"amount": "86.5", "approver": "U2"}
@@ -122,10 +114,15 @@ WRITES = {
 KINDS = tuple(APIS)
 
 
+class PresentPeople(People):
+    """As on a platform: who has left is found by id, and is on no list."""
+
+    async def list_people(self) -> tuple[Person, ...]:
+        return tuple(one for one in self.known if one.active)
+
+
 @dataclass
 class Files:
-    """What people have sent, by id."""
-
     known: dict[str, AttachedFile] = field(default_factory=dict)
 
     async def find_files(self, person: str, ids: Sequence[str]) -> dict[str, AttachedFile]:
@@ -167,14 +164,9 @@ class World:
         )
 
     def completing(self, store: Store) -> CommandEnricher:
-        return CommandEnricher(
-            lists=store,
-            directory=self.people,
-            calendar=WorkCalendar(),
-            numbers={},
-            policy=(),
-            files=self.files if self.files.known else None,
-        )
+        files = self.files if self.files.known else None
+        rules = {"calendar": WorkCalendar(), "numbers": {}, "policy": ()}
+        return CommandEnricher(lists=store, directory=self.people, files=files, **rules)
 
     async def sleep(self, seconds: float) -> None:
         """Long enough for others to get on."""
@@ -186,7 +178,6 @@ class World:
         return self.kind == "flowable"
 
     def fail(self, what: str, fault: Fault, times: int = 1) -> None:
-        """What becomes of the next writes of this kind."""
         self.proxy.faults += [(get_write_path(what, self.kind), fault)] * times
 
     def fail_decision(self, task: str, fault: Fault) -> None:
@@ -216,7 +207,6 @@ class World:
         return (await self.get_instance(request)).variables
 
     async def get_item(self, task: str) -> EngineTask:
-        """A task as the engine has it."""
         steps = await self.api.list_activities((await self.get_instance(task[: task.index("-", 2)])).id)
         return next(step.task for step in steps if step.task and step.task.id == get_item(task))
 
@@ -228,7 +218,6 @@ class World:
             await asyncio.sleep(0.02)
 
     async def deploy(self, source: bytes) -> None:
-        """Somebody deploys a file to the engine."""
         await self.api.deploy_file("theirs.bpmn20.xml", source)
 
     async def empty(self) -> None:
@@ -249,7 +238,6 @@ class World:
         return await self.engine.start_request(process, form, ZHANG.id, key or self.key(), NOW)
 
     async def task(self, request: str) -> str:
-        """The one open task of a request."""
         (task,) = (await self.engine.get_request(request)).open_tasks
         return task.id
 
@@ -278,14 +266,14 @@ class World:
     async def decide(
         self, task: str, actor: Person, decision: str, opinion: str = "", *, key: str = "", **more: Any
     ) -> CommandResult:
-        command = DecideCommand(
-            task=task, actor=actor.id, decision=Decision(decision), opinion=opinion, to=more.pop("to", "")
-        )
+        about = {"task": task, "actor": actor.id, "opinion": opinion, "to": more.pop("to", "")}
+        command = DecideCommand(**about, decision=Decision(decision))
         return await self.engine.execute_command(command, key or self.key(), NOW, **more)
 
 
 def describe(request: Request) -> dict[str, Any]:
     """All that people see of it, but ids and times."""
+    ballots = [(v.node, v.kind, v.ballot.mode, [(s.person, s.vote) for s in v.ballot.seats]) for v in request.visits]
     tasks = [(t.node, t.kind, t.assignee, t.outcome, t.by, t.round) for t in request.tasks]
     return {
         "status": request.display_status,
@@ -294,9 +282,7 @@ def describe(request: Request) -> dict[str, Any]:
         "tasks": tasks,
         "opinions": [(o.node, o.by, o.decision, o.text, o.round) for o in request.opinions],
         "copies": request.cc,
-        "ballots": [
-            (v.node, v.kind, v.ballot.mode, [(s.person, s.vote) for s in v.ballot.seats]) for v in request.visits
-        ],
+        "ballots": ballots,
     }
 
 
@@ -307,7 +293,6 @@ def list_named_engines(source: bytes) -> set[str]:
 
 
 def get_item(task: str) -> str:
-    """The engine's id of a task."""
     return task.split("-", 2)[2].partition(".")[0]
 
 
@@ -331,7 +316,6 @@ async def world_of(kind: EngineName, engine: str) -> AsyncIterator[World]:
             yield world
 
 
-async def refused(work: Any) -> ToolError:
-    with pytest.raises(ToolError) as error:
+async def assert_unknown(work: Awaitable[object]) -> None:
+    with pytest.raises(EffectUnknownError):
         await work
-    return error.value

@@ -68,11 +68,9 @@ class Proxy:
                 await pass_on()
                 if fault is Fault.SILENT:
                     await asyncio.Event().wait()
-                return (
-                    self._cut(request)
-                    if fault is Fault.LOST
-                    else build_proxy_page(504 if fault is Fault.TOO_SLOW else 502)
-                )
+                if fault is Fault.LOST:
+                    return self._cut(request)
+                return build_proxy_page(504 if fault is Fault.TOO_SLOW else 502)
 
     def _take_fault(self, request: web.Request) -> Fault | None:
         if self.faults and request.method != "GET" and request.path.endswith(self.faults[0][0]):

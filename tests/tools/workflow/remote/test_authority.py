@@ -9,22 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.harness.corpus import corpus
-from tests.tools.workflow.remote.company import (
-    DESK,
-    LI,
-    LONG,
-    NOW,
-    PEOPLE,
-    PROCESSES,
-    SICK,
-    SPEND,
-    WANG,
-    ZHANG,
-    ZHAO,
-    World,
-    list_named_engines,
-    refused,
-)
+from tests.tools.office import LONG, NOW, SICK, refused
+from tests.tools.workflow.remote import company
+from tests.tools.workflow.remote.company import DESK, LI, PEOPLE, PROCESSES, SPEND, WANG, ZHANG, ZHAO, World
 from tools.spec import ToolError
 from tools.workflow.bpmn.xml import NAMESPACES
 from tools.workflow.engine.commands import DecideCommand, TransferCommand
@@ -43,14 +30,10 @@ async def test_the_engine_itself_would_let_anybody_complete_anything(world: Worl
     await world.api.complete_task(item, {"decision": "approve"})
     await world.settle("L-0001")
     request = await world.engine.get_request("L-0001")
-    assert request.status is Status.APPROVED and request.tasks[0].outcome == "settled", (
-        "and nobody is said to have done it"
-    )
+    assert (request.status, request.tasks[0].outcome) == (Status.APPROVED, "settled"), "nobody is said to have done it"
 
 
-async def test_a_level_that_somebody_passed_on_the_engine_s_own_page_is_nobody_s_and_the_next_one_goes_on(
-    world: World,
-) -> None:
+async def test_a_level_that_was_passed_on_the_engine_s_own_page_is_nobody_s_and_the_next_goes_on(world: World) -> None:
     await world.start(LONG)
     await world.api.complete_task(await world.get_item(await world.task("L-0001")), {"decision": "approve"})
     request = await world.engine.get_request("L-0001")
@@ -81,9 +64,7 @@ async def test_only_the_assignee_decides_and_the_engine_is_not_even_asked(world:
     assert not [path for path in writes if "/history/" not in path and "/query/" not in path]
 
 
-async def test_nobody_decides_two_levels_and_a_resubmission_is_filled_in_here_whatever_the_command_brings(
-    world: World,
-) -> None:
+async def test_nobody_decides_two_levels_and_a_resubmission_is_filled_in_here(world: World) -> None:
     await world.start(LONG)
     await world.decide(await world.task("L-0001"), LI, "reject", "太长")
     forged = FilledForm(values={**SICK, "approver": ZHANG.id})
@@ -125,9 +106,7 @@ async def test_who_has_the_task_in_the_engine_decides_and_an_unknown_user_of_it_
     assert (await world.decide(task, WANG, "approve")).status is Status.APPROVED
 
 
-async def test_a_process_of_the_same_name_that_means_something_else_is_not_used_nor_is_one_that_is_missing(
-    world: World,
-) -> None:
+async def test_a_process_that_means_something_else_or_is_missing_is_not_used(world: World) -> None:
     source = convert_to_engine(load_shipped_processes()[0].bpmn, world.kind)
     await world.deploy(source.replace(b"</bpmn:process>", b"</bpmn:process><!-- drawn again -->"))
     assert (await world.start(SICK)).status is Status.WAITING, "it is only drawn differently"
@@ -143,7 +122,7 @@ def test_what_an_engine_is_given_is_all_in_its_own_name(engine: EngineName) -> N
         source = convert_to_engine(process.bpmn, engine)
         theirs = compile_process(source, process.toml).definition
         assert theirs.model_copy(update={"version": ""}) == process.definition.model_copy(update={"version": ""})
-        assert list_named_engines(source) == {engine}
+        assert company.list_named_engines(source) == {engine}
         assert (b'type="external"' in source) == (engine != "flowable" and b'type="external"' in process.bpmn)
         assert convert_to_engine(source, engine) == source
         assert (b"historyTimeToLive" in source) == (engine != "flowable" or b"historyTimeToLive" in process.bpmn)
@@ -189,9 +168,8 @@ async def test_instances_that_others_started_are_not_ours_and_every_process_is_o
     variables: dict[str, VariableValue] = {"initiator": "U1", "days": 3.0, "approver": "lisi", "decision": None}
     await world.api.start_instance(await world.api.find_definition_id("leave"), "L-0001", variables)
     assert (await refused(world.engine.get_request("L-0001"))).code == "no_request"
-    assert not (
-        await world.engine.list_todo_tasks(LI.id, NOW)
-    ).total_count and not await world.engine.list_own_requests(ZHANG.id)
+    assert not (await world.engine.list_todo_tasks(LI.id, NOW)).total_count
+    assert not await world.engine.list_own_requests(ZHANG.id)
     assert [p.key for p in await world.engine.list_processes()] == [p.key for p in PROCESSES]
     assert (await world.start(SICK)).request == "L-0002", "a number that is in use is passed over"
     assert not (await world.get_instance("L-0001")).ended
@@ -215,13 +193,10 @@ async def test_the_same_start_within_its_time_is_asked_about_and_two_at_once_are
 HALF = {"amount": "600", "approver": "U2"}
 
 
-async def test_a_friend_as_approver_is_refused_and_a_choice_that_a_row_permits_is_flagged_and_stays_so(
-    world: World,
-) -> None:
+async def test_a_friend_as_approver_is_refused_and_a_choice_that_a_row_permits_stays_flagged(world: World) -> None:
     for approver, code in (("U3", "other_approver"), ("U1", "own_approver"), ("U9", "unknown_person")):
-        assert (
-            await refused(world.start({**SICK, "approver": approver}))
-        ).code == code and not await world.count_instances()
+        assert (await refused(world.start({**SICK, "approver": approver}))).code == code
+        assert not await world.count_instances()
     await world.start({**HALF, "approver": "U3"}, "spend")
     assert (await world.engine.get_request("S-0001")).filled.exceptions == {"approver": (LI.id,)}
     (start, *_) = await world.engine.list_events("S-0001")

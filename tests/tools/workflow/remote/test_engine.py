@@ -6,96 +6,42 @@ from dataclasses import replace
 
 import pytest
 
-from tests.tools.office import facts, office
-from tests.tools.workflow.remote.company import (
-    DESK,
-    LI,
-    LONG,
-    NOW,
-    SHORT,
-    SICK,
-    SOFA,
-    WANG,
-    ZHANG,
-    ZHAO,
-    World,
-    refused,
-)
+from tests.tools.office import LONG, NOW, SICK, facts, office, refused
+from tests.tools.workflow.remote.company import DESK, LI, SHORT, SOFA, WANG, ZHANG, ZHAO, World
 from tests.tools.workflow.remote.proxy import Fault
 from tools.spec import AttachedFile, EffectUnknownError, ToolError
 from tools.workflow.bpmn.graph import VotingMode
-from tools.workflow.engine.commands import (
-    AddSignCommand,
-    CcCommand,
-    CommentCommand,
-    DecideCommand,
-    SignPosition,
-    TransferCommand,
-    WithdrawCommand,
-)
+from tools.workflow.engine import commands
+from tools.workflow.engine.commands import CcCommand, CommentCommand, DecideCommand, TransferCommand, WithdrawCommand
 from tools.workflow.engine.port import CommandResult
 from tools.workflow.engine.state import Decision, Delegation, Status
 from tools.workflow.remote.api import VariableValue
 from tools.workflow.remote.engine import REST_PAUSES_S
 
 MOST_CALLS = {
-    "camunda": {
-        "own": 3,
-        "start": 7,
-        "decide": 5,
-        "end": 5,
-        "end with a mail": 8,
-        "own again": 3,
-        "to do": 4,
-        "short leave": 13,
-    },
-    "flowable": {
-        "own": 2,
-        "start": 6,
-        "decide": 4,
-        "end": 4,
-        "end with a mail": 14,
-        "own again": 3,
-        "to do": 100,
-        "short leave": 24,
-    },
-}
-"""With 100 own requests, on Operaton as on Camunda. Flowable is asked again while it goes on by itself."""
+    "own": (3, 2), "start": (7, 6), "decide": (5, 4), "end": (5, 4), "end with a mail": (8, 14), "own again": (3, 3),
+    "to do": (4, 100), "short leave": (13, 24),
+}  # fmt: skip
+"""With 100 own requests: on Camunda as on Operaton, and on Flowable, which is asked again while it goes on itself."""
 
 
-async def test_a_long_leave_passes_both_levels_and_a_short_one_by_rule_because_we_do_the_service_task(
-    world: World,
-) -> None:
-    moved = await world.start(LONG)
-    assert (moved.request, moved.status, moved.waits_for, moved.days) == ("L-0001", Status.WAITING, ("U2",), "5")
-    moved = await world.decide(await world.task("L-0001"), LI, "approve", "好好休息")
-    assert (moved.status, moved.waits_for) == (Status.WAITING, ("U3",))
-    moved = await world.decide(await world.task("L-0001"), WANG, "approve")
-    assert (moved.status, moved.waits_for) == (Status.APPROVED, ())
-    request = await world.engine.get_request("l-0001")
-    assert [(o.by, o.decision, o.text) for o in request.opinions] == [
-        ("U2", "approve", "好好休息"),
-        ("U3", "approve", ""),
-    ]
-    assert [(t.node, t.assignee, t.outcome, t.by) for t in request.tasks] == [
-        ("first_level", "U2", "approve", "U2"),
-        ("second_level", "U3", "approve", "U3"),
-    ]
+async def test_what_was_done_is_told_event_by_event(world: World) -> None:
+    await world.start(LONG)
+    for person in (LI, WANG):
+        await world.decide(await world.task("L-0001"), person, "approve")
     assert [(e.n, e.by, e.command.kind, e.status) for e in await world.engine.list_events("L-0001")] == [
         (0, "U1", "start", Status.WAITING),
         (1, "U2", "decide", Status.WAITING),
         (2, "U3", "decide", Status.APPROVED),
     ]
-    passed = await world.start({**SHORT, "start_date": "2026-12-02", "end_date": "2026-12-02"})
-    assert (passed.status, passed.rule) == (Status.APPROVED, "short_leave")
-    assert (await world.engine.get_request(passed.request)).rule == "short_leave"
 
 
 async def test_a_command_ends_when_the_engine_has_come_to_rest_or_says_that_it_goes_on(world: World) -> None:
     """The author then hears of the end, once, and the command has no answer of another time."""
     world.fail("jobs", Fault.REFUSED)
     done = await world.start(SHORT, key="soon")
-    assert done.status is Status.APPROVED and "ended" not in str(await world.told())
+    assert (done.status, done.rule) == (Status.APPROVED, "short_leave") and "ended" not in str(await world.told())
+    assert (await world.engine.get_request(done.request.lower())).rule == "short_leave"
     later = {**SHORT, "start_date": "2026-12-09", "end_date": "2026-12-09"}
     world.fail("jobs", Fault.REFUSED, 1 + len(REST_PAUSES_S))
     waiting = await world.start(later, key="later")
@@ -134,10 +80,9 @@ async def test_amounts_are_compared_as_numbers_and_shown_exactly(world: World) -
     assert request.filled.values["amount"] == "1200.50"
 
 
-async def test_rejected_means_back_to_the_author_who_resubmits_it_changed_or_gives_it_up(world: World) -> None:
+async def test_an_author_whose_request_was_rejected_resubmits_it_changed(world: World) -> None:
     await world.start(SICK)
-    moved = await world.decide(await world.task("L-0001"), LI, "reject", "那几天要上线")
-    assert (moved.status, moved.waits_for) == (Status.REVISE, ("U1",))
+    await world.decide(await world.task("L-0001"), LI, "reject", "那几天要上线")
     assert (await refused(world.decide(await world.task("L-0001"), ZHANG, "approve"))).code == "bad_decision"
     moved = await world.decide(await world.task("L-0001"), ZHANG, "resubmit", form={"end_date": "2026-11-27"})
     assert (moved.status, moved.waits_for, moved.days) == (Status.WAITING, ("U2",), "5")
@@ -145,11 +90,8 @@ async def test_rejected_means_back_to_the_author_who_resubmits_it_changed_or_giv
     assert request.round == 2 and request.filled.values["end_date"] == "2026-11-27"
     card = await replace(office(), people=world.people, engine=world.engine).card(await world.task("L-0001"))
     assert "改动" not in dict(facts(card)), "the form of before is not known here, and nothing is said of it"
-    await world.decide(await world.task("L-0001"), LI, "approve")
-    assert (await world.engine.get_request("L-0001")).waits_for == ("U3",), "the new length decides who is asked"
-    await world.decide(await world.task("L-0001"), WANG, "reject", "不行")
-    moved = await world.decide(await world.task("L-0001"), ZHANG, "withdraw")
-    assert moved.status is Status.WITHDRAWN
+    moved = await world.decide(await world.task("L-0001"), LI, "approve")
+    assert moved.waits_for == ("U3",), "the new length decides who is asked"
 
 
 async def test_a_running_request_is_withdrawn_by_its_author_and_nobody_else(world: World) -> None:
@@ -258,8 +200,8 @@ async def test_a_command_takes_few_calls_and_a_list_no_more_however_long_it_is(w
     await count_calls("own again", world.engine.list_own_requests(ZHANG.id))
     await count_calls("to do", world.engine.list_todo_tasks(LI.id, NOW))
     await count_calls("short leave", world.start({**SHORT, "start_date": "2026-12-02", "end_date": "2026-12-02"}))
-    most = MOST_CALLS["flowable" if world.is_flowable else "camunda"]
-    assert {name: count for name, count in calls.items() if count > most[name]} == {}, calls
+    assert calls.keys() == MOST_CALLS.keys()
+    assert {name: count for name, count in calls.items() if count > MOST_CALLS[name][world.is_flowable]} == {}, calls
 
 
 async def test_somebody_with_much_in_the_engine_is_still_listed(world: World) -> None:
@@ -288,7 +230,9 @@ async def test_a_request_that_cannot_be_read_hides_no_other_one(world: World) ->
 async def test_what_these_engines_cannot_do_is_said(world: World) -> None:
     await world.start(SICK)
     task = await world.task("L-0001")
-    added = AddSignCommand(task=task, actor=LI.id, where=SignPosition.BEFORE, mode=VotingMode.ALL, people=(WANG.id,))
+    added = commands.AddSignCommand(
+        task=task, actor=LI.id, where=commands.SignPosition.BEFORE, mode=VotingMode.ALL, people=(WANG.id,)
+    )
     away = Delegation(id="d1", person=LI.id, deputy=WANG.id, start=NOW, end=NOW)
     await world.decide(task, LI, "approve")
     for work in (

@@ -1,4 +1,4 @@
-"""What an administrator is told of an engine: at the start, and by `countersign doctor`."""
+"""What an administrator is told of an engine, at the start and by `countersign doctor`; and what they deploy to it."""
 
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -10,8 +10,11 @@ from pydantic import SecretStr
 from yarl import URL
 
 from tests.engines.launch import NoEngineError, read_class_path, running_engine
-from tests.tools.workflow.remote.company import GHOST, SICK, SPEND, World
-from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
+from tests.harness.memory_key_value_store import MemoryKeyValueStore
+from tests.tools.office import NOW, SICK, refused
+from tests.tools.workflow.remote.company import GHOST, LI, SPEND, ZHANG, World, build_alike
+from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD, Fault
+from tools.workflow.engine.state import Status
 from tools.workflow.process.definition import Process, compile_process, load_shipped_processes
 from tools.workflow.remote.api import EngineName
 from tools.workflow.remote.open_engine import APIS, CAMUNDA_PATH, EngineAddress, check_engine
@@ -19,7 +22,7 @@ from tools.workflow.remote.process_versions import convert_to_engine
 from tools.workflow.remote.rest_client import RestClient
 
 LEAVE = load_shipped_processes()[0]
-OTHER = compile_process(LEAVE.bpmn.replace(b"${days &lt;= 1}", b"${days &lt;= 0.5}"), LEAVE.toml)
+STRICTER = compile_process(LEAVE.bpmn.replace(b"${days &lt;= 1}", b"${days &lt;= 0.5}"), LEAVE.toml)
 BRIEF = LEAVE.bpmn.replace(b'historyTimeToLive="P365D"', b'historyTimeToLive="P30D"')
 VERSIONS = {"operaton": "Operaton 1.0.3", "camunda": "Camunda 7.23.0", "flowable": "Flowable 7.1.0"}
 
@@ -43,7 +46,7 @@ async def test_an_engine_that_can_be_used_is_told_with_its_version_and_what_is_d
 
 
 async def test_what_is_missing_or_means_something_else_is_told_with_the_command_that_mends_it(world: World) -> None:
-    await world.deploy(convert_to_engine(OTHER.bpmn, world.kind))
+    await world.deploy(convert_to_engine(STRICTER.bpmn, world.kind))
     _, leave, ghost = await look(world.kind, world.url, LEAVE, GHOST)
     assert leave == ("fail", "the engine has another process called 'leave': countersign processes deploy leave")
     cure = "countersign processes deploy ghost.bpmn"
@@ -82,9 +85,7 @@ async def test_requests_that_stand_still_because_the_engine_has_given_up_are_tol
 
 
 @pytest.mark.slow
-async def test_what_a_killed_flowable_leaves_locked_for_an_hour_is_told_and_that_it_keeps_no_history(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_killed_flowable_leaves_locked_is_told_and_that_it_keeps_no_history(tmp_path: Path) -> None:
     """The rows are written here: a kill seldom hits the moment."""
     database = f"file:{tmp_path}/engine;AUTO_SERVER=TRUE"
     made, until = datetime.now(UTC) - timedelta(minutes=5), datetime.now(UTC) + timedelta(minutes=55)
@@ -96,29 +97,17 @@ async def test_what_a_killed_flowable_leaves_locked_for_an_hour_is_told_and_that
             running_engine("flowable", log, database=database, more={"flowable.history-level": "none"}) as url,
         ):
             async with ClientSession() as session:
-                api = APIS["flowable"](RestClient(session, url, "", SecretStr(""), 60))
+                rest = RestClient(session, url, "", SecretStr(""), 60)
+                api = APIS["flowable"](rest)
                 await api.deploy_file("leave.bpmn", convert_to_engine(LEAVE.bpmn, "flowable"))
                 definition = await api.find_definition_id("leave")
                 await api.start_instance(definition, "L-0001", {"days": 3.0, "approver": "U2"})
-                running = await RestClient(session, url, "", SecretStr(""), 60).read_json(
-                    "runtime", "process-instances"
-                )
-                instance = running["data"][0]["id"]
+                instance = (await rest.read_json("runtime", "process-instances"))["data"][0]["id"]
                 assert [text for level, text in await look("flowable", url, LEAVE) if level != "ok"] == [HISTORY]
                 shell = ["java", "-cp", jars, "org.h2.tools.Shell", "-url", f"jdbc:h2:{database}", "-user", ""]
                 for table, name, owner in rows:
-                    values = {
-                        "ID_": name,
-                        "REV_": 1,
-                        "TYPE_": "message",
-                        "EXCLUSIVE_": True,
-                        "CREATE_TIME_": made,
-                    }
-                    values |= {
-                        "PROC_DEF_ID_": definition,
-                        "PROCESS_INSTANCE_ID_": instance,
-                        "TENANT_ID_": "",
-                    }
+                    values = {"ID_": name, "REV_": 1, "TYPE_": "message", "EXCLUSIVE_": True, "CREATE_TIME_": made}
+                    values |= {"PROC_DEF_ID_": definition, "PROCESS_INSTANCE_ID_": instance, "TENANT_ID_": ""}
                     values |= {"LOCK_OWNER_": owner, "LOCK_EXP_TIME_": until, "RETRIES_": 3} if owner else {}
                     texts = [f"'{one:%F %T}'" if isinstance(one, datetime) else repr(one) for one in values.values()]
                     sql = f"INSERT INTO ACT_RU_{table} ({', '.join(values)}) VALUES ({', '.join(texts)})"
@@ -131,3 +120,42 @@ async def test_what_a_killed_flowable_leaves_locked_for_an_hour_is_told_and_that
                 assert len([one for one in await look("flowable", url, SPEND) if one[0] == "fail"]) == 2, "not its own"
     except NoEngineError as missing:
         pytest.skip(str(missing))
+
+
+OWN = build_alike("spend", "desk", "D")
+DAY = {**SICK, "start_date": "2026-12-01", "end_date": "2026-12-01", "leave_type": "personal"}
+
+
+async def test_a_process_of_one_s_own_is_deployed_and_runs_in_every_bot(world: World) -> None:
+    other = world.another(world.marks)
+    assert (await refused(world.start({"amount": "20", "approver": LI.id}, "desk"))).code == "unknown_process"
+    await world.engine.deploy_process(OWN)
+    started = await other.start_request("desk", {"amount": "20", "approver": LI.id}, ZHANG.id, "k", NOW)
+    assert (started.request, started.waits_for) == ("D-0001", (LI.id,))
+    assert OWN.key in [process.key for process in await other.list_processes()]
+    assert ("assigned", LI.id) in [(e.kind, e.data["person"]) for e in await other.list_outbox(10)], "it is polled"
+    assert (await world.decide(await world.task("D-0001"), LI, "approve")).status is Status.APPROVED
+
+
+async def test_a_changed_process_counts_for_new_requests_and_running_ones_keep_theirs(world: World) -> None:
+    await world.start(SICK)
+    world.fail("deploy", Fault.REFUSED)
+    assert (await refused(world.engine.deploy_process(STRICTER))).code == "not_deployed"
+    assert (await world.start(DAY)).status is Status.APPROVED, "nothing is changed: a day passes by rule"
+    await world.engine.deploy_process(STRICTER)
+    assert (await world.start({**DAY, "start_date": "2026-12-02", "end_date": "2026-12-02"})).waits_for == (LI.id,)
+    assert (await world.decide(await world.task("L-0001"), LI, "approve")).status is Status.APPROVED
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST, Fault.TOO_SLOW])
+async def test_a_deployment_that_nobody_answered_is_looked_up(world: World, fault: Fault) -> None:
+    world.fail("deploy", fault)
+    await world.engine.deploy_process(OWN)
+    assert (await world.start({"amount": "20", "approver": LI.id}, "desk")).request == "D-0001"
+
+
+async def test_what_is_not_deployed_here_is_not_used(world: World) -> None:
+    await world.deploy(convert_to_engine(STRICTER.bpmn, world.kind))
+    assert (await refused(world.start(DAY))).code == "not_deployed"
+    bot_without_our_store = world.another(MemoryKeyValueStore())
+    assert OWN.key not in [process.key for process in await bot_without_our_store.list_processes()]

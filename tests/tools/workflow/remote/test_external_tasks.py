@@ -40,7 +40,6 @@ async def count_waiting(world: World) -> int:
 
 
 async def fire_timers(world: World, request: str) -> None:
-    """The timers of a request are due."""
     instance = (await world.get_instance(request)).id
     if world.is_flowable:
         jobs = (await world.rest.read_json("management", "timer-jobs", query={"processInstanceId": instance}))["data"]
@@ -53,9 +52,7 @@ async def fire_timers(world: World, request: str) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_whom_the_process_names_is_told_once_and_may_read_it_and_a_mail_is_proposed_to_the_author(
-    world: World,
-) -> None:
+async def test_whom_the_process_names_is_told_once_and_a_mail_is_proposed_to_the_author(world: World) -> None:
     request = await start(world)
     assert await count_waiting(world) == 2
     await tick(world)
@@ -78,9 +75,7 @@ async def test_what_failed_half_way_is_done_later_and_told_once(world: World, fa
     assert (await world.engine.get_request(request)).cc == (WANG.id,) and not await count_waiting(world)
 
 
-async def test_a_copy_that_another_bot_gives_meanwhile_is_seen_later(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_copy_that_another_bot_gives_is_seen_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command reads only the steps again; the variables that it knows are not kept for an ended request."""
     other, start_instance = world.another(world.marks), world.engine._api.start_instance
 

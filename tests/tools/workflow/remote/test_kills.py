@@ -14,8 +14,9 @@ from aiohttp.test_utils import unused_port
 
 from tests.engines.launch import NoEngineError, running_engine
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
+from tests.tools.office import NOW
 from tests.tools.workflow.remote import company
-from tests.tools.workflow.remote.company import DESK, KINDS, LI, NOW, ZHANG, World, world_of
+from tests.tools.workflow.remote.company import DESK, KINDS, LI, ZHANG, World, world_of
 from tests.tools.workflow.remote.proxy import Fault, Proxy
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.commands import DecideCommand

@@ -8,8 +8,8 @@ import pytest
 
 from bot.core.i18n import render_value
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
-from tests.tools.office import People
-from tests.tools.workflow.remote.company import BOSS, LI, LONG, NOW, SICK, WANG, ZHANG, World, refused
+from tests.tools.office import LONG, NOW, SICK, refused
+from tests.tools.workflow.remote.company import BOSS, LI, WANG, ZHANG, PresentPeople, World
 from tests.tools.workflow.remote.proxy import Fault
 from tools.requests.timeline import build_timeline, format_timeline
 from tools.spec import Person
@@ -58,16 +58,8 @@ async def test_the_task_of_somebody_who_has_left_goes_to_their_manager_in_the_en
     assert done.status == "approved"
 
 
-class PresentPeople(People):
-    async def list_people(self) -> tuple[Person, ...]:
-        """As a platform does: without who has left."""
-        return tuple(one for one in self.known if one.active)
-
-
 @pytest.mark.parametrize("is_on_the_form", [True, False])
-async def test_who_is_named_by_their_address_and_has_left_is_known_after_a_restart(
-    world: World, is_on_the_form: bool
-) -> None:
+async def test_who_is_named_by_their_address_and_has_left_is_known_later(world: World, is_on_the_form: bool) -> None:
     """By the request's form; somebody who is on no form stays an unknown user of the engine, as the control."""
     world.people = PresentPeople([*world.people.known, ADMIN])
     request = await start_and_let_go(world, LI)
