@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import WSMsgType, web
 from lark_channel.ws.pb.pbbp2_pb2 import Frame as ForeignFrame
 
+from tests.chat.slack.doubles import eventually
 from tests.harness.serving import serve_app
 
 APP_ID, APP_SECRET = "cli_a1b2c3d4e5", "s3cr3tS3cr3tS3cr3tS3cr3tS3cr3t12"
@@ -36,19 +37,9 @@ class FrameServer:
         self.addresses = 0
         self.acks: dict[str, list[dict[str, Any]]] = {}
         self.pings: list[float] = []
-        self._news = asyncio.Condition()
-
-    async def wait_until(self, is_so: Callable[[], bool], within_s: float = 10) -> None:
-        async with asyncio.timeout(within_s), self._news:
-            await self._news.wait_for(is_so)
-
-    async def _tell(self) -> None:
-        async with self._news:
-            self._news.notify_all()
 
     async def give_address(self, request: web.Request) -> web.Response:
         self.addresses += 1
-        await self._tell()
         body = await request.json()
         if self.refusal is not None:
             return web.json_response(self.refusal)
@@ -64,7 +55,6 @@ class FrameServer:
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         self.sockets.append(socket)
-        await self._tell()
         async for message in socket:
             if message.type is not WSMsgType.BINARY:
                 continue
@@ -80,7 +70,6 @@ class FrameServer:
             else:
                 assert headers["biz_rt"].isdecimal()
                 self.acks.setdefault(headers["message_id"], []).append(json.loads(frame.payload))
-            await self._tell()
         return socket
 
     async def _send(self, socket: web.WebSocketResponse, method: int, headers: dict[str, str], payload: bytes) -> None:
@@ -99,7 +88,7 @@ class FrameServer:
             await self._send(self.sockets[-1], 1, headers, data[at * size : (at + 1) * size])
 
     async def wait_for_ack(self, name: str = "m1", number: int = 1) -> dict[str, Any]:
-        await self.wait_until(lambda: len(self.acks.get(name, [])) >= number)
+        await eventually(lambda: len(self.acks.get(name, [])) >= number)
         return self.acks[name][number - 1]
 
 

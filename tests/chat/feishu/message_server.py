@@ -17,7 +17,7 @@ from bot.chat.feishu.client import FeishuClient, open_feishu_client
 from bot.core.clock import Clock
 from tests.harness.serving import serve_app
 
-APP, TENANT = "cli_a0", "t0"
+APP, TENANT = "cli_a0", "t1a2b3c4d5e6f708"
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 MODELS = {
     "send": "im.v1/create_message",
@@ -119,6 +119,14 @@ class FeishuServer:
     faults: dict[str, list[int | str]] = field(default_factory=lambda: defaultdict(list))
     meanwhile: dict[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
     """Call → what happens once, after the next such call and before its answer."""
+    pages: dict[str, Any] = field(default_factory=dict)
+    """Path → the answer's data, or the number of a refusal. They and the people are no `calls`, but `asked`."""
+    users: dict[str, dict[str, Any]] = field(default_factory=dict)
+    departments: dict[str, str] = field(default_factory=dict)
+    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    is_away: bool = False
+    """Whether nothing is told of pages and people."""
+    page_size: int = 50
 
     @property
     def clock(self) -> Clock:
@@ -129,6 +137,9 @@ class FeishuServer:
 
     def called(self, name: str) -> list[dict[str, Any]]:
         return [about for call, about in self.calls if call == name]
+
+    def count_asked(self, end: str) -> int:
+        return sum(path.endswith(end) for path, _ in self.asked)
 
     def in_chat(self, chat: str) -> list[Said]:
         return [one for one in self.said.values() if one.chat == chat]
@@ -151,6 +162,9 @@ class FeishuServer:
         elif request.can_read_body:
             body = await request.json()
         name = check_request(request.method, path, query, body)
+        if path in self.pages or path.startswith("contact/"):
+            assert path in self.pages or request.method == "GET"
+            return self.tell(path, query)
         self.calls.append((name, {"path": path, **query, **body}))
         fault = self.faults[name].pop(0) if self.faults[name] else 0
         if fault == 429:
@@ -170,6 +184,33 @@ class FeishuServer:
             assert request.transport is not None
             request.transport.abort()
         return web.json_response({"code": 0, "msg": "success", "data": data})
+
+    def tell(self, path: str, query: dict[str, str]) -> web.Response:
+        self.asked.append((path, query))
+        if self.is_away:
+            return web.Response(status=503)
+        data = self.pages[path] if path in self.pages else self.tell_of_people(path, query)
+        if isinstance(data, bytes):
+            return web.Response(body=data, headers={"Content-Disposition": 'attachment; filename="f"'})
+        if isinstance(data, int):
+            return web.json_response({"code": data, "msg": "refused"}, status=400)
+        return web.json_response({"code": 0, "msg": "success", "data": data})
+
+    def tell_of_people(self, path: str, query: dict[str, str]) -> Any:
+        assert query["user_id_type"] == "open_id" and query["department_id_type"] == "open_department_id"
+        *_, kind, id = path.split("/")
+        if path == "contact/v3/departments/0/children":
+            return {"items": [{"open_department_id": id, "name": name} for id, name in self.departments.items()]}
+        if path == "contact/v3/users/find_by_department":
+            assert int(query["page_size"]) <= 50
+            there = [one for one in self.users.values() if query["department_id"] in one["department_ids"]]
+            start = int(query.get("page_token") or 0)
+            shown, end = there[start : start + self.page_size], start + self.page_size
+            more = {"has_more": True, "page_token": str(end)} if end < len(there) else {"has_more": False}
+            return {"items": shown, **more}
+        if kind == "departments":
+            return {"department": {"name": self.departments[id]}} if id in self.departments else 40008
+        return {"user": self.users[id]} if id in self.users else 41050
 
     def answer(self, name: str, path: list[str], query: dict[str, str], body: dict[str, Any]) -> dict[str, Any]:
         match name:

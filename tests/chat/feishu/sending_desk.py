@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from bot.chat.feishu.channel import FeishuChannel
 from bot.chat.feishu.client import FeishuClient
 from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.sent_cards import SentCards
-from bot.chat.messages import Button, Card, Place, Post
+from bot.chat.messages import Place, Post
 from bot.people.directory import PlatformDirectory
 from bot.queue.keys import Keys
 from tests.chat.feishu.message_server import TENANT, FeishuServer, Said, open_feishu_server
@@ -23,9 +24,6 @@ GROUP, ROOT, ZHANG, LI = "oc_general", "om_root0001", "ou_zhang00", "ou_li000000
 PLACE = Place(platform="feishu", team=TENANT, channel=GROUP, thread=ROOT)
 CHAT = PLACE.model_copy(update={"thread": None})
 DM = Place(platform="feishu", team=TENANT, channel=f"oc_dm_{ZHANG}", direct=True)
-CARD = Post(text="Please confirm", card=Card("Leave", buttons=(Button("Confirm", "confirm", "A03abc", 1),)))
-LATER = Post(text="Please confirm", card=Card("Leave", buttons=(Button("Confirm", "confirm", "A03abc", 2),)))
-OVER = Post(text="Approved", card=Card("Approved"))
 
 
 @dataclass
@@ -34,12 +32,14 @@ class Desk:
     client: FeishuClient
     slots: Slots
     sent: SentCards
-    channel: FeishuChannel
+
+    def __post_init__(self) -> None:
+        self.directory = PlatformDirectory(FeishuMembers(self.client), {})
+        self.channel = self.open_channel()
 
     def open_channel(self) -> FeishuChannel:
         """Another process."""
-        directory = PlatformDirectory(FeishuMembers(self.client), {})
-        return FeishuChannel(self.client, self.slots, self.sent, directory, team=TENANT)
+        return FeishuChannel(self.client, self.slots, self.sent, self.directory, team=TENANT)
 
     def start_again(self) -> None:
         """Another process takes over: nothing of the memory is left."""
@@ -53,14 +53,20 @@ class Desk:
         return [one for one in self.feishu.said.values() if one.type == "interactive"]
 
 
-@pytest.fixture
-async def desk(redis: Redis, keys: Keys) -> AsyncIterator[Desk]:
+@asynccontextmanager
+async def open_desk(redis: Redis, keys: Keys) -> AsyncIterator[Desk]:
     async with open_feishu_server() as (feishu, client):
         feishu.hear(GROUP, ROOT)
-        slots, sent = Slots(), SentCards(redis, keys, TENANT, feishu.clock)
-        channel = FeishuChannel(client, slots, sent, PlatformDirectory(FeishuMembers(client), {}), team=TENANT)
-        yield Desk(feishu, client, slots, sent, channel)
+        desk = Desk(feishu, client, Slots(), SentCards(redis, keys, TENANT, feishu.clock))
+        channel = desk.channel
+        yield desk
         await channel.close_signs()
+
+
+@pytest.fixture
+async def desk(redis: Redis, keys: Keys) -> AsyncIterator[Desk]:
+    async with open_desk(redis, keys) as desk:
+        yield desk
 
 
 def has_buttons(said: Said) -> bool:

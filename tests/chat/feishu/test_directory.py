@@ -8,28 +8,21 @@ from redis.asyncio import Redis
 from bot.chat.feishu.directory import FeishuMembers
 from bot.core.errors import ChatError
 from bot.people.directory import PlatformDirectory
-from bot.people.directory_file import DirectoryEntry
 from bot.people.redis_member_store import RedisMemberStore
 from bot.queue.keys import Keys
-from tests.chat.feishu.ears_desk import BOT, LI, SALES, TENANT, ZHANG, Ears, build_user
-from tests.chat.feishu.message_server import check_request
+from tests.chat.feishu.ears_desk import BOT, LI, SALES, ZHANG, Ears, build_user
+from tests.chat.feishu.message_server import TENANT, check_request
 
 
-async def test_a_person_has_a_manager_and_a_department(ears: Ears) -> None:
+async def test_a_person_has_a_manager_and_a_department_alone_and_on_the_list(ears: Ears) -> None:
+    caller = await ears.directory.find_caller(ZHANG)
     people = {one.id: one for one in await ears.directory.list_people()}
     zhang = people[ZHANG]
+    assert caller is not None and caller.person == zhang == ears.directory.find_known_person(ZHANG)
     assert (zhang.name, zhang.names, zhang.email) == ("张三", ("San Zhang",), "zhang@example.com")
     assert (zhang.manager, zhang.department, zhang.active) == (LI, "销售部", True)
     assert (zhang.language, zhang.timezone) == ("zh", "Asia/Shanghai")
     assert people[LI].manager is None and people[LI].department == ""
-
-
-async def test_a_caller_is_looked_up_once_and_known_then(ears: Ears) -> None:
-    assert ears.directory.find_known_person(ZHANG) is None
-    caller = await ears.directory.find_caller(ZHANG)
-    assert caller is not None and caller.person.department == "销售部"
-    assert await ears.directory.find_caller(ZHANG) is not None
-    assert ears.directory.find_known_person(ZHANG) == caller.person
     assert ears.feishu.count_asked(f"users/{ZHANG}") == 1
 
 
@@ -61,21 +54,21 @@ async def test_another_process_goes_on_where_one_has_stopped(ears: Ears, redis: 
 LEFT = [{"is_resigned": True}, {"is_frozen": True}, {"is_exited": True}, {"is_activated": False}, {"is_unjoin": True}]
 
 
-@pytest.mark.parametrize("status", LEFT)
-async def test_leavers_are_nobody_to_ask_and_no_callers(ears: Ears, status: dict[str, bool]) -> None:
-    assert await ears.directory.find_caller(ZHANG) is not None, "control"
-    ears.feishu.users[ZHANG]["status"] |= status
-    ears.directory._fresh_s = 0
-    await ears.directory.refresh_people([ZHANG])
-    assert await ears.directory.find_caller(ZHANG) is None and not await ears.directory.is_inside(ZHANG)
-    found = await ears.directory.find_person(ZHANG)
-    assert found is not None and found.name == "张三", "but who pressed then is still named"
-    assert [one.id for one in await ears.directory.list_people()] == [LI]
-
-
-async def test_a_status_that_feishu_does_not_tell_makes_nobody_a_member(ears: Ears) -> None:
-    del ears.feishu.users[ZHANG]["status"]
-    assert await ears.directory.find_caller(ZHANG) is None
+async def test_leavers_are_nobody_to_ask_and_no_callers(ears: Ears, subtests: pytest.Subtests) -> None:
+    """A status that Feishu does not tell makes nobody a member either."""
+    ears.directory._fresh_s, zhang = 0, ears.feishu.users[ZHANG]
+    untold = {name: value for name, value in zhang.items() if name != "status"}
+    for left in (*({"status": zhang["status"] | bars} for bars in LEFT), {"status": None}, {}):
+        with subtests.test(left=left):
+            ears.feishu.users[ZHANG] = zhang
+            await ears.directory.refresh_people([ZHANG])
+            assert await ears.directory.find_caller(ZHANG) is not None, "control"
+            ears.feishu.users[ZHANG] = untold | left
+            await ears.directory.refresh_people([ZHANG])
+            assert await ears.directory.find_caller(ZHANG) is None and not await ears.directory.is_inside(ZHANG)
+            found = await ears.directory.find_person(ZHANG)
+            assert found is not None and found.name == "张三", "but who pressed then is still named"
+            assert [one.id for one in await ears.directory.list_people()] == [LI]
 
 
 async def test_strangers_and_bots_are_nobody(ears: Ears) -> None:
@@ -85,11 +78,8 @@ async def test_strangers_and_bots_are_nobody(ears: Ears) -> None:
     for id in ("", "U01ZHANG", "on_2a2a2a2a", "7", "ou_../../users", "ou_2a2a2a2a?x=1", "张三"):
         assert await ears.directory.find_person(id) is None
     assert len(ears.feishu.asked) == asked, "no call is made for what is no id"
-
-
-async def test_an_answer_about_somebody_else_is_about_nobody(ears: Ears) -> None:
     ears.feishu.pages[f"contact/v3/users/{ZHANG}"] = {"user": ears.feishu.users[LI]}
-    assert await ears.directory.find_person(ZHANG) is None
+    assert await ears.directory.find_person(ZHANG) is None, "an answer about somebody else is about nobody"
 
 
 async def test_an_error_of_feishu_forgets_nobody(ears: Ears) -> None:
@@ -101,28 +91,12 @@ async def test_an_error_of_feishu_forgets_nobody(ears: Ears) -> None:
     assert ears.directory.find_known_person(ZHANG) is not None
 
 
-async def test_the_directory_file_goes_first(ears: Ears) -> None:
-    facts = {"zhang@example.com": DirectoryEntry(email="zhang@example.com", manager="x@example.com", title="总监")}
-    directory = PlatformDirectory(FeishuMembers(ears.client), facts)
-    ears.feishu.users |= {(id := f"ou_{7:032x}"): build_user(id, "X", "", enterprise_email="x@example.com")}
-    await directory.list_people()
-    zhang = await directory.find_person(ZHANG)
-    assert zhang is not None and (zhang.manager, zhang.title, zhang.is_title_official) == (id, "总监", True)
-
-
-async def test_names_that_look_alike_are_equal(ears: Ears) -> None:
-    ears.feishu.users[LI] |= {"name": "李\u200b四 ", "en_name": "Si\u00adLi"}
-    found = await ears.directory.find_person(LI)
-    assert found is not None and (found.name, found.names) == ("李四", ("SiLi",))
-
-
-async def test_an_administrator_of_the_tenant_runs_it(ears: Ears) -> None:
-    ears.feishu.users[LI]["is_tenant_manager"] = True
-    found = [await ears.directory.find_person(one) for one in (LI, ZHANG)]
-    assert [one is not None and one.runs_workspace for one in found] == [True, False]
-
-
-async def test_a_person_is_found_by_their_address(ears: Ears) -> None:
+async def test_names_are_visible_addresses_the_companys_and_administrators_run_the_tenant(ears: Ears) -> None:
+    told = {"name": "李\u200b四 ", "en_name": "Si\u00adLi", "email": "", "enterprise_email": "li@corp.example"}
+    ears.feishu.users[LI] |= {**told, "is_tenant_manager": True}
+    li, zhang = [await ears.directory.find_person(one) for one in (LI, ZHANG)]
+    assert li is not None and (li.name, li.names, li.email) == ("李四", ("SiLi",), "li@corp.example")
+    assert li.runs_workspace and zhang is not None and not zhang.runs_workspace
     found = {"user_list": [{"email": "nobody@example.com"}, {"user_id": LI, "email": "li@example.com"}]}
     ears.feishu.pages["contact/v3/users/batch_get_id"] = found
     assert await FeishuMembers(ears.client).find_member_by_email("li@example.com") == {"id": LI}

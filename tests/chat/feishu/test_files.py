@@ -7,7 +7,8 @@ import pytest
 from bot.chat.feishu.files import FeishuFileSource
 from bot.chat.messages import Place, SentFile
 from bot.core.errors import ChatUnavailableError, FileRefusedError
-from tests.chat.feishu.ears_desk import DM, LI, TENANT, ZHANG, Ears, build_message
+from tests.chat.feishu.ears_desk import DM, LI, ZHANG, Ears, build_message
+from tests.chat.feishu.message_server import TENANT
 
 MESSAGE, KEY = f"om_{10:032x}", "file_v3_00ab_12345678-90ab-cdef-1234-567890abcdeg"
 FILE = SentFile(id=f"{MESSAGE}/file/{KEY}", name="评审纪要.docx")
@@ -35,9 +36,13 @@ async def test_a_file_is_fetched_for_its_sender(ears: Ears) -> None:
     assert await fetch(ears) == ZHANG
     assert await fetch(ears, only_from="") == ZHANG
     assert ears.feishu.asked[-1] == (f"im/v1/messages/{MESSAGE}/resources/{KEY}", {"type": "file"})
-    assert await FeishuFileSource(ears.client).list_message_files(PLACE, MESSAGE) == (FILE,)
-    elsewhere = PLACE.model_copy(update={"channel": "oc_other"})
-    assert await FeishuFileSource(ears.client).list_message_files(elsewhere, MESSAGE) == ()
+    assert await fetch(ears, max_bytes=5) == "too_large"
+    source, elsewhere = FeishuFileSource(ears.client), PLACE.model_copy(update={"channel": "oc_other"})
+    assert await source.list_message_files(PLACE, MESSAGE) == (FILE,)
+    assert await source.list_message_files(elsewhere, MESSAGE) == ()
+    ears.feishu.is_away = True
+    with pytest.raises(ChatUnavailableError):  # an outage is no refusal
+        await source.fetch_file(FILE, 1_000, ZHANG)
 
 
 @pytest.mark.parametrize(
@@ -53,20 +58,16 @@ async def test_a_file_is_fetched_for_its_sender(ears: Ears) -> None:
     ],
     ids=["another person", "an app", "nobody", "recalled", "another message", "another key", "no content"],
 )
-async def test_a_file_that_its_message_does_not_prove_is_refused(
-    ears: Ears, changes: dict[str, Any], reason: str
-) -> None:
+async def test_a_file_that_its_message_does_not_prove(ears: Ears, changes: dict[str, Any], reason: str) -> None:
     """Control in the test above."""
     tell(ears, **changes)
     assert await fetch(ears) == reason
     assert ears.feishu.count_asked(KEY) == 0, "nothing is fetched"
 
 
-@pytest.mark.parametrize(
-    "id", ["", "F0123456", f"{MESSAGE}/file/../x", f"{MESSAGE}/exe/{KEY}", f"{MESSAGE}/file/{KEY}?"]
-)
-async def test_what_is_no_id_of_a_file_asks_nobody(ears: Ears, id: str) -> None:
-    assert await fetch(ears, SentFile(id=id)) == "gone" and not ears.feishu.asked
+async def test_what_is_no_id_of_a_file_asks_nobody(ears: Ears) -> None:
+    for id in ("", "F0123456", f"{MESSAGE}/file/../x", f"{MESSAGE}/exe/{KEY}", f"{MESSAGE}/file/{KEY}?"):
+        assert await fetch(ears, SentFile(id=id)) == "gone" and not ears.feishu.asked, id
 
 
 @pytest.mark.parametrize("path", ["", f"/resources/{KEY}"], ids=["message", "file"])
@@ -77,15 +78,3 @@ async def test_a_refused_file_says_why(ears: Ears, path: str, code: int, reason:
     tell(ears)
     ears.feishu.pages[f"im/v1/messages/{MESSAGE}{path}"] = code
     assert await fetch(ears) == reason
-
-
-async def test_a_file_that_is_too_large_is_refused(ears: Ears) -> None:
-    tell(ears)
-    assert await fetch(ears, max_bytes=5) == "too_large"
-
-
-async def test_an_outage_is_no_refusal(ears: Ears) -> None:
-    tell(ears)
-    ears.feishu.is_away = True
-    with pytest.raises(ChatUnavailableError):
-        await FeishuFileSource(ears.client).fetch_file(FILE, 1_000, ZHANG)

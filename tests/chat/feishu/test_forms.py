@@ -6,17 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.chat.feishu.forms import (
-    FIELDS_MAX,
-    LONGEST,
-    PAGE,
-    PAGES,
-    VALUE_MAX,
-    PageState,
-    parse_form_value,
-    render_dialog,
-    render_form,
-)
+from bot.chat.feishu import forms
+from bot.chat.feishu.forms import PageState, parse_form_value, render_dialog, render_form
 from bot.chat.feishu.home import render_home_dialog
 from bot.chat.feishu.values import CancelValue, FormValue, HomeDialogValue, PressValue, parse_value
 from bot.chat.messages import Dialog, FormDialog, FormInput, FormProblem, HomeDialog
@@ -57,25 +48,17 @@ def element(field: DialogField, people: dict[str, str] | None = None) -> dict[st
 
 def test_every_kind_has_its_input() -> None:
     choices = (("a", {"en": "A"}), ("b", {"en": "B"}))
-    base, picked = {"name": "x", "width": "fill"}, {"options": [{"value": LI}, {"value": ZHANG}]}
+    base = {"name": "x", "width": "fill"}
+    picked = {**base, "options": [{"value": LI}, {"value": ZHANG}]}
     day, text = {**base, "tag": "date_picker", "name": "x~day"}, {**base, "tag": "input"}
     several = {"input_type": "multiline_text", "rows": 4, "auto_resize": True}
+    number = {**text, "required": True, "label": LABEL | {"content": "x *"}, "default_value": "1.5"}
     for kind, value, required, shown in (
         ("date", "2026-11-20", False, {**day, "initial_date": "2026-11-20"}),
         ("date", "soon", True, {**day, "required": True}),
-        ("person", LI, False, {"tag": "select_person", **base, **picked, "initial_option": LI}),
-        (
-            "people",
-            f"{LI},{ZHANG}",
-            False,
-            {"tag": "multi_select_person", **base, **picked, "selected_values": [LI, ZHANG]},
-        ),
-        (
-            "number",
-            "1.5",
-            True,
-            {**text, "required": True, "label": LABEL | {"content": "x *"}, "default_value": "1.5"},
-        ),
+        ("person", LI, False, {"tag": "select_person", **picked, "initial_option": LI}),
+        ("people", f"{LI},{ZHANG}", False, {"tag": "multi_select_person", **picked, "selected_values": [LI, ZHANG]}),
+        ("number", "1.5", True, number),
         ("long", "", False, {**text, "label": LABEL, **several}),
     ):
         field = DialogField(name="x", label="x", kind=kind, value=value, required=required, max_length=20)
@@ -83,13 +66,10 @@ def test_every_kind_has_its_input() -> None:
         assert element(field, PEOPLE) == {**shown, **longest}
     chosen = element(DialogField(name="x", label="x", kind="choice", value="b", required=False, choices=choices))
     assert chosen["initial_index"] == 2 and [one["value"] for one in chosen["options"]] == ["a", "b"]
-
-
-def test_people_of_a_large_company_are_found_by_their_words() -> None:
     many = {f"ou_{number:032}": f"p{number}@example.com" for number in range(400)}
     shown = element(DialogField(name="x", label="x", kind="person", value=f"ou_{7:032}"), many)
-    assert shown["tag"] == "input" and shown["default_value"] == "p7@example.com"
-    assert element(DialogField(name="x", label="x", kind="person", value=LI), PEOPLE)["tag"] == "select_person"
+    found = (shown["tag"], shown["default_value"])
+    assert found == ("input", "p7@example.com"), "people of a large company are found by their words"
 
 
 def test_files_are_listed_to_be_left_out_and_otherwise_asked_for_in_a_message() -> None:
@@ -113,8 +93,8 @@ def test_what_was_put_in_comes_back() -> None:
     }  # fmt: skip
     for odd in (None, [], "x", {"x" * 300: "y"}, {"x": {"y": "z"}}):
         assert set("".join(parse_form_value(odd).values())) == set()
-    assert len(parse_form_value({f"n{n}": "x" for n in range(900)})) == FIELDS_MAX
-    assert len(parse_form_value({"x": "y" * 99_999, "x~2": "z" * 99_999})["x"]) == VALUE_MAX
+    assert len(parse_form_value({f"n{n}": "x" for n in range(900)})) == forms.FIELDS_MAX
+    assert len(parse_form_value({"x": "y" * 99_999, "x~2": "z" * 99_999})["x"]) == forms.VALUE_MAX
     assert parse_form_value({"x": "\ud800"}) == {"x": "\ufffd"}
 
 
@@ -123,7 +103,7 @@ def test_a_long_text_is_whole_in_its_inputs(value: str) -> None:
     shown = render_dialog(dialog(DialogField(name="text", label="x", kind="long", value=value)), PageState("en"))
     assert shown is not None and check_card(shown) == []
     parts = {one["name"]: one.get("default_value", "") for one in inputs(shown)}
-    assert all(len(one) <= LONGEST for one in parts.values())
+    assert all(len(one) <= forms.LONGEST for one in parts.values())
     assert parse_form_value(dict(reversed(parts.items()))) == {"text": value}
 
 
@@ -158,15 +138,12 @@ def test_problems_stand_under_their_fields_and_the_input_stays() -> None:
     assert bare is not None and "'red'" not in str(bare) and "'default_value': 'old'" in str(bare)
 
 
-def test_a_form_says_its_problems_and_has_no_buttons_that_lead_nowhere() -> None:
-    shown = render_form(FORM, PageState("zh", problems=(FormProblem("start_date", "开始", "已经过去"),)))
+def test_a_form_has_no_buttons_that_lead_nowhere_and_is_none_if_a_card_cannot_carry_it() -> None:
+    state = PageState("zh", problems=(FormProblem("start_date", "开始", "已经过去"),))
+    shown = render_form(FORM, state)
     assert shown is not None and "开始: 已经过去" in read_cards((shown,))
-    alone = render_form(replace(FORM, choices=(), more=""), PageState("zh"))
+    alone = render_form(replace(FORM, choices=(), more=""), state)
     assert alone is not None and [type(parse_value(one)) for one in list_values(alone)] == [FormValue, CancelValue]
-
-
-def test_a_form_that_a_card_cannot_carry_is_none() -> None:
-    state = PageState("zh")
     assert render_form(replace(FORM, values=(("text", "字" * 3_000),)), state) is None, "carried by two buttons"
     assert render_form(replace(FORM, values=(("text", "字" * 300),)), state) is not None, "the control"
     assert render_dialog(dialog(DialogField(name="x", label="x", kind="shown", value="字" * 9_000)), state) is None
@@ -201,8 +178,8 @@ def test_the_shipped_forms_open_as_dialogs_that_feishu_takes() -> None:
     for process in load_shipped_processes():
         values = filled(process, SICK).values if process.key == "leave" else {}
         asked = replace(dialog(*build_dialog_fields(process, values)), more="More Options…")
-        pages = [render_dialog(asked, PageState("zh", page=page, people=PEOPLE)) for page in range(PAGES)]
+        pages = [render_dialog(asked, PageState("zh", page=page, people=PEOPLE)) for page in range(forms.PAGES)]
         assert all(one is not None and check_card(one) == [] for one in pages)
         found = [len({str(i["name"]).partition("~")[0] for i in inputs(one)}) for one in pages]
         files = sum(one.field.kind == "file" for one in asked.inputs)
-        assert max(found) <= PAGE and sum(found) >= len(process.form.fields) - files
+        assert max(found) <= forms.PAGE and sum(found) >= len(process.form.fields) - files

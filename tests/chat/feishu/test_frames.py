@@ -1,7 +1,5 @@
 """Frames against the protocol buffers of somebody else: Feishu's own SDK."""
 
-import random
-import string
 from dataclasses import replace
 from typing import Any
 
@@ -58,13 +56,16 @@ def test_bytes_that_are_no_frame_are_refused_with_one_kind_of_error(data: bytes)
 
 
 def test_a_frame_that_is_cut_anywhere_is_refused_or_lacks_its_end() -> None:
+    """Negative control: another byte makes another frame."""
     whole = Frame(1, 7, {"type": "event", "message_id": "m"}, payload=b"x" * 50)
-    data = encode_frame(whole)
+    data = bytearray(encode_frame(whole))
     for end in range(len(data)):
         try:
-            assert decode_frame(data[:end]) != whole
+            assert decode_frame(bytes(data[:end])) != whole
         except FrameError:
             continue
+    data[-1] ^= 1
+    assert decode_frame(bytes(data)) != whole
 
 
 def test_fields_of_a_later_version_are_returned() -> None:
@@ -73,17 +74,7 @@ def test_fields_of_a_later_version_are_returned() -> None:
     assert decode_frame(encode_frame(frame) + later) == replace(frame, others=frame.others + later)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\x08\x01", b"\x0b", b"\x08" + b"\xff" * 11, b"\x42\x7f", b"\x2a\x03\x0a\x01\xff"]
-)
-def test_what_lacks_required_fields_or_is_no_text_is_refused(data: bytes) -> None:
-    with pytest.raises(FrameError):
-        decode_frame(data)
-
-
-def test_negative_control_another_byte_makes_another_frame() -> None:
-    rng = random.Random(1)
-    frame = Frame(1, 7, {"type": "".join(rng.choices(string.ascii_letters, k=9))}, payload=b"12345")
-    data = bytearray(encode_frame(frame))
-    data[-1] ^= 1
-    assert decode_frame(bytes(data)) != frame
+def test_what_lacks_required_fields_or_is_no_text_is_refused(subtests: pytest.Subtests) -> None:
+    for data in (b"", b"\x08\x01", b"\x0b", b"\x08" + b"\xff" * 11, b"\x42\x7f", b"\x2a\x03\x0a\x01\xff"):
+        with subtests.test(data=data), pytest.raises(FrameError):
+            decode_frame(data)

@@ -2,19 +2,29 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from redis.asyncio import Redis
 
-from bot.chat.feishu.channel import encode_content
+from bot.chat.feishu.channel import FeishuChannel, encode_content
+from bot.chat.feishu.client import identify_bot, open_feishu_client
+from bot.chat.feishu.directory import FeishuMembers
 from bot.chat.feishu.renewals import keep_cards_renewed, renew_cards
 from bot.chat.feishu.sent_cards import DECIDED_MS, SentCards
-from bot.chat.messages import Button, Card, MessageRef, PersonPicker, Post
+from bot.chat.messages import Button, Card, MessageRef, PersonPicker, Place, Post
+from bot.core.clock import Clock
 from bot.core.errors import ChatUnavailableError
+from bot.dev.workspace.feishu.workspace import FeishuWorkspace
+from bot.dev.workspace.feishu.world import FeishuSetup, convert_id
 from bot.ops.personal_data import PersonalData
+from bot.people.directory import PlatformDirectory
 from bot.queue.keys import Keys
+from bot.queue.lanes import Lanes
 from tests.chat.feishu.message_server import DAY, HOUR, TENANT, Said
-from tests.chat.feishu.sending_desk import CARD, DM, LATER, LI, OVER, PLACE, Desk, has_buttons
+from tests.chat.feishu.sending_desk import DM, LI, PLACE, Desk, has_buttons
+from tests.chat.slack.doubles import CARD, LATER, OVER
+from tests.harness.workspace_server import serve_workspace
 
 ANSWER = Post(text="Here you are", buttons=(Button("Try again", "retry", "R03abc", 0),))
 
@@ -28,11 +38,16 @@ async def renew(desk: Desk) -> int:
     return await renew_cards(desk.channel, desk.sent)
 
 
+async def age_card(desk: Desk) -> MessageRef:
+    """Post a card that is due to be posted anew."""
+    ref = await desk.channel.post_message(PLACE, CARD, key="k")
+    desk.feishu.passed += 13 * DAY
+    return ref
+
+
 @pytest.mark.parametrize("place", [PLACE, DM])
-async def test_an_old_card_is_posted_anew_and_stays_the_same_card_for_everybody_else(
-    desk: Desk, redis: Redis, place: object
-) -> None:
-    ref = await desk.channel.post_message(place, CARD, key="k")  # type: ignore[arg-type]
+async def test_an_old_card_is_posted_anew_and_stays_the_same_card(desk: Desk, redis: Redis, place: Place) -> None:
+    ref = await desk.channel.post_message(place, CARD, key="k")
     desk.feishu.passed += 12 * DAY
     assert await renew(desk) == 0
     for days in (1, 13, 13, 13):
@@ -52,8 +67,7 @@ async def test_an_old_card_is_posted_anew_and_stays_the_same_card_for_everybody_
 
 
 async def test_negative_control_without_the_map_a_renewed_card_is_not_updated(desk: Desk, redis: Redis) -> None:
-    ref = await desk.channel.post_message(PLACE, CARD, key="k")
-    desk.feishu.passed += 13 * DAY
+    ref = await age_card(desk)
     await renew(desk)
     await redis.delete(f"cs:{{sent}}:{TENANT}:newest:{ref.ts}")
     await desk.channel.update_message(ref, OVER)
@@ -71,10 +85,14 @@ async def test_only_cards_that_wait_are_posted_anew(desk: Desk) -> None:
     await desk.channel.post_message(
         DM, Post("Who?", picker=PersonPicker("Choose", "pick", "A03abc", 1), buttons=ANSWER.buttons), key="question"
     )
+    assert CARD.card is not None
+    long = Post("", card=Card("Mail", body="words and words\n" * 4000, buttons=CARD.card.buttons))
+    await desk.channel.post_message(PLACE, long, key="long")
     count = len(desk.cards)
     desk.feishu.passed += 13 * DAY + HOUR
-    assert await renew(desk) == 2
-    assert [one.chat for one in desk.cards[count:]] == [PLACE.channel, DM.channel]
+    assert await renew(desk) == 3
+    assert [one.chat for one in desk.cards[count:]] == [PLACE.channel, DM.channel, PLACE.channel]
+    assert all(has_buttons(one) for one in desk.cards[count:]), "of the long card, the last part"
 
 
 async def test_processes_that_look_at_once_post_it_once(desk: Desk) -> None:
@@ -88,8 +106,7 @@ async def test_processes_that_look_at_once_post_it_once(desk: Desk) -> None:
 @pytest.mark.parametrize("step", ["reply", "patch"])
 @pytest.mark.parametrize("fault", ["lose", "drop"])
 async def test_a_crash_on_the_way_repeats_nothing(desk: Desk, redis: Redis, step: str, fault: str) -> None:
-    ref = await desk.channel.post_message(PLACE, CARD, key="k")
-    desk.feishu.passed += 13 * DAY
+    ref = await age_card(desk)
     desk.feishu.faults[step] = [fault] * 3
     with pytest.raises(ChatUnavailableError):
         await renew(desk)
@@ -103,8 +120,7 @@ async def test_a_crash_on_the_way_repeats_nothing(desk: Desk, redis: Redis, step
 @pytest.mark.parametrize("step", ["reply", "patch"])
 @pytest.mark.parametrize("post", [OVER, LATER])
 async def test_an_update_in_the_middle_is_lost_on_neither_card(desk: Desk, step: str, post: Post) -> None:
-    ref = await desk.channel.post_message(PLACE, CARD, key="k")
-    desk.feishu.passed += 13 * DAY
+    ref = await age_card(desk)
     desk.feishu.meanwhile[step] = lambda: desk.channel.update_message(ref, post)
     await renew(desk)
     old, new = desk.cards
@@ -113,8 +129,7 @@ async def test_an_update_in_the_middle_is_lost_on_neither_card(desk: Desk, step:
 
 
 async def test_a_renewal_in_the_middle_of_an_update_hides_it_on_neither_card(desk: Desk) -> None:
-    ref = await desk.channel.post_message(PLACE, CARD, key="k")
-    desk.feishu.passed += 13 * DAY
+    ref = await age_card(desk)
     desk.feishu.meanwhile["patch"] = lambda: renew(desk)
     await desk.channel.update_message(ref, OVER)
     old, new = desk.cards
@@ -122,16 +137,14 @@ async def test_a_renewal_in_the_middle_of_an_update_hides_it_on_neither_card(des
 
 
 async def test_a_card_that_nobody_lets_the_bot_post_is_left(desk: Desk) -> None:
-    ref = await desk.channel.post_message(PLACE, CARD, key="k")
-    desk.feishu.passed += 13 * DAY
+    ref = await age_card(desk)
     desk.feishu.faults["reply"] = [230002]
     assert await renew(desk) == 0
     assert await desk.sent.list_old_cards(0, 9) == [] and (await desk.sent.load_card(ref.ts)).content == ""
 
 
 async def test_the_job_goes_on_after_an_outage(desk: Desk) -> None:
-    ref = await desk.channel.post_message(PLACE, CARD, key="k")
-    desk.feishu.passed += 13 * DAY
+    ref = await age_card(desk)
     desk.feishu.faults["reply"] = ["500"] * 3
     looks = asyncio.Queue[float]()
 
@@ -190,11 +203,24 @@ async def test_a_cluster_keeps_it_as_well(desk: Desk, redis_cluster: Redis, keys
     assert not any(has_buttons(one) for one in desk.cards)
 
 
-async def test_a_long_card_is_posted_anew_with_its_buttons(desk: Desk) -> None:
-    assert CARD.card is not None
-    long = Post("", card=Card("Mail", body="words and words\n" * 4000, buttons=CARD.card.buttons))
-    await desk.channel.post_message(PLACE, long, key="k")
-    count = len(desk.cards)
-    desk.feishu.passed += 13 * DAY
-    await renew(desk)
-    assert len(desk.cards) == count + 1 and has_buttons(desk.cards[-1])
+async def test_a_person_who_never_wrote_gets_a_card_and_it_lasts(redis: Redis, keys: Keys) -> None:
+    """In the local workspace, which refuses what Feishu refuses."""
+    secret = "a-secret-of-a-test"
+    ws, passed = FeishuWorkspace(FeishuSetup(app_secret=secret)), timedelta()
+    clock, li = ws.clock, convert_id("U02LI")
+    ws.clock = lambda: clock() + passed.total_seconds()
+    async with serve_workspace(ws) as address, open_feishu_client(ws.setup.app_id, secret, address) as client:
+        team = (await identify_bot(client)).tenant
+        sent = SentCards(redis, keys, team, Clock(read_now=lambda: datetime.fromtimestamp(ws.clock(), UTC)))
+        directory = PlatformDirectory(FeishuMembers(client), {})
+        channel = FeishuChannel(client, Lanes(redis, keys), sent, directory, team=team)
+        ref = await channel.post_message(await channel.open_dm(li), CARD, key="k")
+        assert (await channel.open_dm(li)).channel == ref.channel
+        for _ in range(3):
+            passed += timedelta(days=13.5)
+            await redis.delete(f"cs:{{sent}}:{team}:renewing:{ref.ts}")
+            assert await renew_cards(channel, sent) == 1
+        await channel.update_message(ref, OVER)
+        await channel.close_signs()
+    shown = [one for one in ws.state.rooms[ref.channel].messages.values() if one["user"] == ws.app.user]
+    assert len(shown) == 4 and not any('"callback"' in json.dumps(one["card"]) for one in shown)

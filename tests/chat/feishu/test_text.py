@@ -31,11 +31,13 @@ def test_somebodys_words_are_shown_character_for_character(text: str) -> None:
     assert squeeze(read_markdown(escaped)) == squeeze(show_invisible(text))
 
 
-def test_the_control_the_reader_sees_formatting_and_tags() -> None:
+def test_the_control_without_conversion_the_reader_sees_formatting_links_and_tags() -> None:
     assert list_tags("<at id=all></at>") == ["<at id=all>", "</at>"]
     assert list_tags(convert_markdown("<at id=all></at>")) == []
     assert "strong_open" in {one.type for one in list_tokens("**b**")}
     assert squeeze(read_markdown("*b*")) != squeeze("*b*")
+    kinds = {one.type for one in list_tokens("[Approve](http://e) ![x](https://e/p.png) <https://e.example> <b>x</b>")}
+    assert kinds >= {"link_open", "image", "html_inline"}
 
 
 def test_only_an_id_of_feishus_form_is_a_mention() -> None:
@@ -51,11 +53,6 @@ def test_the_models_markdown_calls_nobody_and_hides_no_address(text: str) -> Non
     kinds = {one.type for one in list_tokens(shown)}
     assert list_tags(shown) == []
     assert not kinds & {"link_open", "image", "html_inline", "html_block"}, (kinds, shown)
-
-
-def test_the_control_without_the_conversion_it_would() -> None:
-    kinds = {one.type for one in list_tokens("[Approve](http://e) ![x](https://e/p.png) <https://e.example> <b>x</b>")}
-    assert kinds >= {"link_open", "image", "html_inline"}
 
 
 def test_formatting_that_feishu_has_stays() -> None:

@@ -1,16 +1,22 @@
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.chat.messages import Place
 from bot.chat.slack.app import build_bolt_app
 from bot.chat.slack.channel import SlackChannel
 from bot.chat.slack.directory import SlackMembers
 from bot.chat.slack.web_client import open_web_client
 from bot.people.directory import PlatformDirectory
 from tests.chat.slack.doubles import ME, TOKEN, Inbox, Slack, Slots, member, slack
+
+PLACE = Place(team="T0", channel="C01GENERAL", thread="10.1")
+DM = Place(team="T0", channel="D01ZHANG", direct=True)
 
 
 @dataclass
@@ -23,9 +29,12 @@ class Desk:
     directory: PlatformDirectory
     app: AsyncApp
 
+    def open_directory(self, facts: Any = None, **more: Any) -> PlatformDirectory:
+        return PlatformDirectory(SlackMembers(self.client, ME.team), {} if facts is None else facts, **more)
 
-@pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
+
+@asynccontextmanager
+async def open_desk() -> AsyncIterator[Desk]:
     async with slack() as here, open_web_client(TOKEN, here.url) as client:
         here.members = [
             member("U01ZHANG", "Zhang San", "zhangsan@example.com", "zh-CN"),
@@ -36,3 +45,9 @@ async def desk() -> AsyncIterator[Desk]:
         directory = PlatformDirectory(SlackMembers(client, ME.team), {})
         app = build_bolt_app(client, ME, inbox, channel, directory, signing_secret="secret")
         yield Desk(here, client, inbox, slots, channel, directory, app)
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    async with open_desk() as desk:
+        yield desk

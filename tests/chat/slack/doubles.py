@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ from slack_bolt.response import BoltResponse
 
 from bot.chat.messages import (
     Acceptance,
+    Button,
+    Card,
     Click,
     Dialog,
     FormAnswer,
@@ -26,6 +28,7 @@ from bot.chat.messages import (
     HomeView,
     Message,
     Place,
+    Post,
     SuggestedPrompt,
 )
 from bot.chat.slack.web_client import BotIdentity
@@ -36,6 +39,11 @@ from tests.harness.serving import serve_app
 
 ME = BotIdentity(team="T0", user="U0BOT", bot="B0BOT")
 TOKEN, APP_TOKEN = "xoxb-test", "xapp-test"
+CARD = Post(text="Please confirm", card=Card("Leave", buttons=(Button("Confirm", "confirm", "A03abc", 1),)))
+LATER = Post(text="Please confirm", card=Card("Leave", buttons=(Button("Confirm", "confirm", "A03abc", 2),)))
+OVER = Post(text="Approved", card=Card("Approved"))
+SHARED: dict[str, Any] = {"name": "process.png", "title": "请假 QJ-1", "alt": "审批 <李四> & 王五"}
+"""A picture."""
 
 
 class Inbox:
@@ -55,13 +63,13 @@ class Inbox:
         self.form_page: FormDialog | str = "no form"
         self.form_answer, self.home_answer = FormAnswer(), HomeAnswer()
         self.home_submissions: list[HomeSubmission] = []
-        self.session_stops: list[tuple[str, Place, str, str]] = []
-        self.prompts: Sequence[SuggestedPrompt] = ()
         self.welcomed: list[tuple[str, Place]] = []
         self.down = False
         self.moving = asyncio.Event()
         """While this is not set, the store stands still."""
         self.moving.set()
+        self.coming = 0
+        """Messages that have come in, taken or not."""
         self.withdrawn = Acceptance.NOT_TAKEN
 
     def _up(self, *what: str) -> None:
@@ -70,6 +78,7 @@ class Inbox:
         self.log += what
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
+        self.coming += 1
         await self.moving.wait()
         self._up("message")
         names = {message.id, *aliases}
@@ -91,12 +100,10 @@ class Inbox:
 
     async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
         self._up("session")
-        if id not in [one for one, *_ in self.session_stops]:
-            self.session_stops.append((id, place, person, at))
 
     async def welcome_person(self, person: str, place: Place) -> Sequence[SuggestedPrompt]:
         self.welcomed.append((person, place))
-        return self.prompts
+        return ()
 
     async def is_engaged(self, place: Place) -> bool:
         self._up("engaged")
@@ -201,15 +208,12 @@ class Slack:
     readers: list[list[str]] = field(default_factory=list)
     """Pages of the members of any channel."""
     pages: int = 1
-    delay_s: float = 0
-    """How long every answer takes."""
     delays: dict[str, float] = field(default_factory=dict)
-    """The same for one method."""
+    """Method → how long its answers take (s)."""
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     faults: dict[str, list[str | float]] = field(default_factory=lambda: defaultdict(list))
     socket: web.WebSocketResponse | None = None
     acks: dict[str, Any] = field(default_factory=dict)
-    acked: asyncio.Condition = field(default_factory=asyncio.Condition)
     authorization: list[str] = field(default_factory=list)
 
     def called(self, method: str) -> list[dict[str, Any]]:
@@ -223,7 +227,7 @@ class Slack:
         elif request.can_read_body:
             arguments |= dict(await request.post())
         self.calls.append((method, arguments))
-        await asyncio.sleep(self.delays.get(method, self.delay_s))
+        await asyncio.sleep(self.delays.get(method, 0))
         self.authorization.append(request.headers.get("Authorization", ""))
         fault = self.fault(method)
         if isinstance(fault, float | int):
@@ -284,10 +288,6 @@ class Slack:
                 return {"messages": [m for m in said if a["ts"] in (m["ts"], m.get("thread_ts"))]}
             case "conversations.history":
                 return {"messages": [m for m in self.messages[a["channel"]] if not m.get("thread_ts")]}
-        return self._people(method, a)
-
-    def _people(self, method: str, a: dict[str, Any]) -> dict[str, Any]:
-        match method:
             case "users.list":
                 page = int(a.get("cursor") or 0)
                 size = -(-len(self.members) // self.pages)
@@ -321,9 +321,7 @@ class Slack:
         async for frame in socket:
             if frame.type == WSMsgType.TEXT:
                 ack = json.loads(frame.data)
-                async with self.acked:
-                    self.acks[ack["envelope_id"]] = ack.get("payload")
-                    self.acked.notify_all()
+                self.acks[ack["envelope_id"]] = ack.get("payload")
         return socket
 
     async def deliver(self, id: str, payload: dict[str, Any], attempt: int = 0) -> None:
@@ -334,15 +332,11 @@ class Slack:
         )
 
     async def acknowledged(self, id: str, timeout_s: float) -> bool:
-        async def wait() -> None:
-            async with self.acked:
-                await self.acked.wait_for(lambda: id in self.acks)
-
-        try:
-            await asyncio.wait_for(wait(), timeout_s)
-        except TimeoutError:
-            return False
-        return True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while id not in self.acks:
+                    await asyncio.sleep(0.01)
+        return id in self.acks
 
 
 @asynccontextmanager

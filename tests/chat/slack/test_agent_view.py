@@ -8,7 +8,7 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Place, Post, SessionStatus, SuggestedPrompt
-from bot.chat.shared_parts import LocalRateLimiter, OptionalFeature
+from bot.chat.shared_parts import OptionalFeature
 from bot.chat.slack.agent_view import CALL_BURST, AgentView
 from bot.chat.slack.channel import SlackChannel
 from bot.dev.workspace.workspace import Workspace
@@ -94,17 +94,7 @@ async def test_in_a_flood_nothing_is_left_at_work_and_slacks_rate_is_kept(driver
     assert {one["status"] for one in driver.ws.state.sessions.values()} == {"active"}
 
 
-async def test_a_process_that_did_not_begin_a_session_ends_it_all_the_same(driver: Hands) -> None:
-    place = await write(driver)
-    AgentView(client := web_client(driver.ws)).set_session_status(place, SessionStatus.PROCESSING)
-    await driver.wait_until(lambda: driver.ws.state.sessions)
-    other = AgentView(client)
-    other.set_session_status(place, SessionStatus.ACTIVE)
-    await other.wait_for_session(place)
-    assert driver.ws.state.sessions[place.channel, place.thread or ""]["status"] == "active"
-
-
-async def test_a_place_that_is_gone_switches_nothing_off(driver: Hands) -> None:
+async def test_a_place_that_is_gone_switches_nothing_off_and_any_process_ends_a_session(driver: Hands) -> None:
     view, place = AgentView(web_client(driver.ws)), await write(driver)
     gone = place.model_copy(update={"thread": "1.0"})
     for one in (gone, place):
@@ -114,6 +104,13 @@ async def test_a_place_that_is_gone_switches_nothing_off(driver: Hands) -> None:
     await view.suggest_prompts(place, [SuggestedPrompt("x" * 200, "hello")] * 9)
     [asked] = driver.list_call_arguments("assistant.threads.setSuggestedPrompts")
     assert len(asked["prompts"]) == 4 and "thread_ts" not in asked
+    place = await write(driver)
+    AgentView(web_client(driver.ws)).set_session_status(place, SessionStatus.PROCESSING)
+    await driver.wait_until(lambda: len(driver.ws.state.sessions) == 2)
+    other = AgentView(web_client(driver.ws))
+    other.set_session_status(place, SessionStatus.ACTIVE)
+    await other.wait_for_session(place)
+    assert driver.ws.state.sessions[place.channel, place.thread or ""]["status"] == "active"
 
 
 def test_a_refused_feature_is_tried_again_later() -> None:
@@ -124,15 +121,3 @@ def test_a_refused_feature_is_tried_again_later() -> None:
     assert not feature.is_available
     now = 601.0
     assert feature.is_available
-
-
-def test_free_slots_are_counted() -> None:
-    now = 0.0
-    limiter = LocalRateLimiter(1_000, 3, lambda: now)
-    assert limiter.count_free_slots() == 3
-    asyncio.run(limiter.wait_for_slot())
-    assert limiter.count_free_slots() == 2
-    now = 1.5
-    assert limiter.count_free_slots() == 3
-    asyncio.run(limiter.apply_penalty(10_000))
-    assert limiter.count_free_slots() == 0

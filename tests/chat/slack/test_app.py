@@ -6,14 +6,13 @@ import os
 
 import pytest
 
-from bot.chat.messages import Message
 from bot.chat.platform import IngressGate
 from bot.chat.slack import app
 from bot.chat.slack.app import build_bolt_app, open_socket_mode
 from bot.chat.slack.web_client import identify_bot, is_loopback_url, open_web_client
 from bot.core.errors import ChatUnavailableError, SettingsError
 from tests.chat.slack.conftest import Desk
-from tests.chat.slack.doubles import APP_TOKEN, ME, TOKEN, event, written
+from tests.chat.slack.doubles import APP_TOKEN, ME, TOKEN, event, eventually, written
 
 
 async def test_an_event_is_acknowledged_when_durable_and_redelivered_until_then(desk: Desk) -> None:
@@ -27,51 +26,32 @@ async def test_an_event_is_acknowledged_when_durable_and_redelivered_until_then(
     assert desk.inbox.texts == ["hello"]
 
 
-class Slow:
-    """The app's intake of messages, which lasts until somebody lets it go on."""
-
-    def __init__(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.began, self.go_on, self._take = asyncio.Event(), asyncio.Event(), desk.inbox.accept_message
-        monkeypatch.setattr(desk.inbox, "accept_message", self.accept_message)
-
-    async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
-        self.began.set()
-        await self.go_on.wait()
-        await self._take(message, aliases=aliases)
-
-
-async def test_what_was_received_is_durable_and_acknowledged_before_the_socket_ends(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slow = Slow(desk, monkeypatch)
+async def test_the_end_of_the_socket_waits_until_what_was_received_is_durable_and_acknowledged(desk: Desk) -> None:
+    desk.inbox.moving.clear()
     async with open_socket_mode(desk.app, APP_TOKEN, IngressGate()):
         await desk.slack.deliver("E1", event(written("hello")))
-        await slow.began.wait()
-        asyncio.get_running_loop().call_later(0.1, slow.go_on.set)
+        await eventually(lambda: desk.inbox.coming)
+        asyncio.get_running_loop().call_later(0.1, desk.inbox.moving.set)
     assert desk.inbox.texts == ["hello"] and "E1" in desk.slack.acks
 
 
 async def test_an_intake_that_hangs_does_not_hold_the_end_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "DRAIN_S", 0.1)
-    slow = Slow(desk, monkeypatch)
+    desk.inbox.moving.clear()
     async with asyncio.timeout(5):
         async with open_socket_mode(desk.app, APP_TOKEN, IngressGate()):
             await desk.slack.deliver("E1", event(written("hello")))
-            await slow.began.wait()
+            await eventually(lambda: desk.inbox.coming)
     assert desk.slack.acks == {}, "Slack brings it to somebody else"
-    slow.go_on.set()
+    desk.inbox.moving.set()
 
 
-async def test_a_refused_app_token_is_said_at_once(desk: Desk) -> None:
-    desk.slack.faults["apps.connections.open"] = ["invalid_auth"]
+async def test_a_refused_token_is_said_at_once(desk: Desk) -> None:
+    assert await identify_bot(desk.client) == ME
+    desk.slack.faults |= {"apps.connections.open": ["invalid_auth"], "auth.test": ["invalid_auth"]}
     with pytest.raises(SettingsError, match=r"SLACK_APP_TOKEN.*invalid_auth"):
         async with open_socket_mode(desk.app, APP_TOKEN, IngressGate()):
             pass
-
-
-async def test_a_refused_bot_token_is_said_at_once(desk: Desk) -> None:
-    assert await identify_bot(desk.client) == ME
-    desk.slack.faults["auth.test"] = ["invalid_auth"]
     with pytest.raises(SettingsError, match=r"SLACK_BOT_TOKEN \(invalid_auth\)"):
         await identify_bot(desk.client)
 

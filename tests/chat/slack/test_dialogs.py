@@ -27,7 +27,7 @@ def element(field: DialogField) -> dict[str, Any]:
     return dict(shown["blocks"][0]["element"])
 
 
-def test_several_persons_and_numbers_have_their_inputs() -> None:
+def test_several_persons_and_numbers_have_their_inputs_and_come_back() -> None:
     types = {"people": {"type": "multi_users_select"}, "number": {"type": "number_input", "is_decimal_allowed": True}}
     initials: dict[tuple[str, str], dict[str, Any]] = {
         ("people", "U01,U02LI"): {"initial_users": ["U01", "U02LI"]},
@@ -39,9 +39,6 @@ def test_several_persons_and_numbers_have_their_inputs() -> None:
     for (kind, value), initial in initials.items():
         shown = element(DialogField(name="x", label="x", kind=kind, value=value))
         assert shown == {**types[kind], "action_id": "cs:input", **initial}
-
-
-def test_what_was_put_in_comes_back() -> None:
     for state, value in (
         ({"type": "multi_users_select", "selected_users": ["U01", "U02LI"]}, "U01,U02LI"),
         ({"type": "multi_users_select", "selected_users": []}, ""),

@@ -16,15 +16,8 @@ TEXTS = st.text(max_size=400)
 
 
 def build_dialog(**changes: Any) -> FormDialog:
-    field = DialogField(name="reason", label="x", kind="long")
-    given: dict[str, Any] = {
-        "title": "Leave",
-        "submit": "Review",
-        "cancel": "Close",
-        "process": "leave",
-        "page": 0,
-        "inputs": (FormInput(field, "Reason"),),
-    }
+    inputs = (FormInput(DialogField(name="reason", label="x", kind="long"), "Reason"),)
+    given = {"title": "Leave", "submit": "Review", "cancel": "Close", "process": "leave", "page": 0, "inputs": inputs}
     return FormDialog(**{**given, **changes})
 
 
@@ -38,17 +31,9 @@ def test_whatever_stands_in_it_slack_takes_the_view(
     title: str, label: str, notes: list[str], choices: list[tuple[str, str]]
 ) -> None:
     field = DialogField(name="reason", label="x", kind="long", value=title)
+    told = {"notes": tuple(notes), "warnings": tuple(notes), "choices": (("leave", title), *choices)}
     one = FormInput(field, label, hint=label, is_watched=True)
-    shown = render_form(
-        build_dialog(
-            title=title,
-            inputs=(one,),
-            notes=tuple(notes),
-            warnings=tuple(notes),
-            more=label,
-            choices=(("leave", title), *choices),
-        )
-    )
+    shown = render_form(build_dialog(title=title, inputs=(one,), more=label, **told))
     assert shown is not None and check_view(json.loads(json.dumps(shown))) == []
 
 
@@ -68,33 +53,19 @@ def test_what_was_filled_in_comes_back_with_what_the_page_before_had() -> None:
     assert form.values == {"start_date": "2026-12-07", "reason": "rest"}
 
 
+GOOD = {"form": "leave", "page": 0, "choice": False, "values": {}}
 ODD_METADATA: tuple[Any, ...] = (
-    None,
-    [],
-    "x",
-    {"form": "leave"},
-    {"form": 1, "page": 0, "choice": False, "values": {}},
-    {"form": "leave", "page": -1, "choice": False, "values": {}},
-    {"form": "leave", "page": True, "choice": False, "values": {}},
-    {"form": "leave", "page": 3, "choice": False, "values": {}},
-    {"form": "leave", "page": 0, "choice": False, "values": {"reason": 1}},
-    {"form": "leave", "page": 0, "choice": False, "values": ["reason"]},
+    None, [], "x", {"form": "leave"}, GOOD | {"form": 1}, GOOD | {"page": -1}, GOOD | {"page": True},
+    GOOD | {"page": 3}, GOOD | {"values": {"reason": 1}}, GOOD | {"values": ["reason"]},
     {"page": 0, "choice": False, "values": {}},
-)
+)  # fmt: skip
 
 
 def test_what_has_another_shape_or_is_a_view_of_another_kind_is_no_form() -> None:
-    for about in ODD_METADATA:
+    for about in (*ODD_METADATA, GOOD):
         view = {"callback_id": "cs:form", "private_metadata": json.dumps(about)}
-        assert parse_form(build_body(view)) is None, about
-    odd: tuple[dict[str, Any], ...] = (
-        {},
-        {"view": None},
-        {"view": {}},
-        {"view": {"callback_id": "cs:form"}},
-        {"view": 7},
-    )
-    for body in odd:
+        assert (parse_form(build_body(view)) is None) == (about is not GOOD), about
+    for body in ({}, {"view": None}, {"view": {}}, {"view": {"callback_id": "cs:form"}}, {"view": 7}):
         assert parse_form(body) is None, body
     shown = render_form(build_dialog())
     assert shown is not None

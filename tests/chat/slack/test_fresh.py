@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from bot.chat.slack.directory import SlackMembers
 from bot.core.errors import ChatUnavailableError
 from bot.core.timing import FRESH_S
 from bot.people.directory import PlatformDirectory
 from bot.people.directory_file import DirectoryFile
 from tests.chat.slack.conftest import Desk
-from tests.chat.slack.doubles import ME
 
 FINANCE = '[[person]]\nemail = "zhaoliu@example.com"\nroles = ["finance"]\n'
 BARE = '[[person]]\nemail = "zhaoliu@example.com"\n'
@@ -38,7 +36,7 @@ def write(path: Path, text: str) -> Path:
 
 def opened(desk: Desk, path: Path | None = None) -> tuple[PlatformDirectory, Clock]:
     clock = Clock()
-    return PlatformDirectory(SlackMembers(desk.client, ME.team), DirectoryFile(path, clock), clock=clock), clock
+    return desk.open_directory(DirectoryFile(path, clock), clock=clock), clock
 
 
 async def test_who_lost_their_membership_a_moment_ago_is_no_caller(desk: Desk) -> None:
@@ -63,31 +61,29 @@ async def test_slack_is_asked_once_in_thirty_seconds_and_once_for_many(desk: Des
     await directory.list_people()
     await directory.refresh_people([ZHANG, ZHAO])
     assert desk.slack.called("users.info") == [], "everybody has just been read"
-    clock.now += FRESH_S
-    await asyncio.gather(*(directory.refresh_people([ZHANG]) for _ in range(30)))
-    assert len(desk.slack.called("users.info")) == 1
-    clock.now += FRESH_S - 1
-    await directory.refresh_people([ZHANG])
-    assert len(desk.slack.called("users.info")) == 1
-    clock.now += 1
-    await directory.refresh_people([ZHANG, ZHANG, ZHAO])
-    assert [call["user"] for call in desk.slack.called("users.info")] == [ZHANG, ZHANG, ZHAO]
+    for passed_s, refreshed, asked in (
+        (FRESH_S, [[ZHANG]] * 30, [ZHANG]),
+        (FRESH_S - 1, [[ZHANG]], []),
+        (1, [[ZHANG, ZHANG, ZHAO]], [ZHANG, ZHAO]),
+    ):
+        clock.now += passed_s
+        desk.slack.calls.clear()
+        await asyncio.gather(*map(directory.refresh_people, refreshed))
+        assert [call["user"] for call in desk.slack.called("users.info")] == asked
 
 
-async def test_while_slack_is_away_nothing_is_said_to_be_fresh(desk: Desk) -> None:
+async def test_who_is_unknown_by_now_is_nobody_and_in_an_outage_nobody_is_fresh(
+    desk: Desk,
+) -> None:
     directory, clock = opened(desk)
-    assert await directory.find_caller(ZHANG)
+    assert await directory.list_people()
     clock.now += FRESH_S
     desk.slack.faults["users.info"] = ["fatal_error"] * 3
     with pytest.raises(ChatUnavailableError):
         await directory.refresh_people([ZHANG])
     await directory.refresh_people([ZHANG])
     assert await directory.find_caller(ZHANG)
-
-
-async def test_who_is_unknown_to_slack_by_now_is_nobody(desk: Desk) -> None:
-    directory, clock = opened(desk)
-    assert await directory.list_people()
+    desk.slack.calls.clear()
     desk.slack.members.pop(0)
     clock.now += FRESH_S
     await directory.refresh_people([ZHANG, "U0NOBODY", "nobody", "", "../x"])
@@ -139,17 +135,19 @@ async def test_the_file_is_read_again_when_it_changes(desk: Desk, tmp_path: Path
 
 
 async def test_a_broken_file_changes_nothing_and_is_logged_once(desk: Desk, tmp_path: Path) -> None:
-    path = write(tmp_path / "directory.toml", FINANCE)
-    directory, clock = opened(desk, path)
-    for broken in ("[[person]]\nemail = 5", "garbage", '[[person]]\nemail = "x"'):
+    """Nor does a file that is gone."""
+    path = tmp_path / "directory.toml"
+    directory, clock = opened(desk, write(path, FINANCE))
+    for broken in ("[[person]]\nemail = 5", "garbage", '[[person]]\nemail = "x"', None):
         assert await roles(directory) == {"finance"}
-        write(path, broken)
+        path.unlink() if broken is None else write(path, broken)
         with capture_logs() as logged:
             for _ in range(4):
                 clock.now += 3
                 assert await roles(directory) == {"finance"}
-        (said,) = [one for one in logged if one["event"] == "directory.not_read"]
-        assert said["log_level"] == "error" and "directory.toml" in said["error"]
+        if broken is not None:
+            (said,) = [one for one in logged if one["event"] == "directory.not_read"]
+            assert said["log_level"] == "error" and "directory.toml" in said["error"]
         write(path, BARE)
         clock.now += 3
         assert await roles(directory) == frozenset(), "as soon as it can be used"
@@ -157,29 +155,14 @@ async def test_a_broken_file_changes_nothing_and_is_logged_once(desk: Desk, tmp_
         clock.now += 3
 
 
-async def test_a_file_that_is_gone_changes_nothing(desk: Desk, tmp_path: Path) -> None:
-    path = write(tmp_path / "directory.toml", FINANCE)
-    directory, clock = opened(desk, path)
-    assert await roles(directory) == {"finance"}
-    path.unlink()
-    for _ in range(2):
-        clock.now += 3
-        assert await roles(directory) == {"finance"}
-    write(path, BARE)
-    clock.now += 3
-    assert await roles(directory) == frozenset()
-
-
-EDITS: list[Callable[[Path], object]] = [
-    lambda path: path.write_text(BARE, encoding="utf-8"),
-    lambda path: write(path, BARE),
-    lambda path: write(path, BARE + "# " + "x" * (len(FINANCE) - len(BARE) - 2)),
-]
-
-
 async def test_every_way_of_writing_is_noticed(tmp_path: Path) -> None:
     """In place, replaced, and replaced by as many characters."""
-    for number, edit in enumerate(EDITS):
+    edits: tuple[Callable[[Path], object], ...] = (
+        lambda path: path.write_text(BARE, encoding="utf-8"),
+        lambda path: write(path, BARE),
+        lambda path: write(path, BARE + "# " + "x" * (len(FINANCE) - len(BARE) - 2)),
+    )
+    for number, edit in enumerate(edits):
         path = write(tmp_path / f"directory{number}.toml", FINANCE)
         file = DirectoryFile(path)
         edit(path)

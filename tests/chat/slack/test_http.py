@@ -31,9 +31,7 @@ JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 class Counting(IngressGate):
     """A door that remembers how many have come in."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.entered = 0
+    entered = 0
 
     def begin_event(self) -> None:
         self.entered += 1
@@ -130,7 +128,9 @@ async def test_what_slack_did_not_sign_gets_401_and_counts_for_nothing(
     assert door.entered == 0 and desk.inbox.log == []
 
 
-async def test_what_is_signed_counts(desk: Desk, door: Counting, address: tuple[str, int]) -> None:
+async def test_what_is_signed_counts_and_is_dropped_if_it_is_no_payload(
+    desk: Desk, door: Counting, address: tuple[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
     """The control of the test above: an event, a press, a command; and a store that is away is not acknowledged."""
     press = urlencode({"payload": json.dumps(pressed())}).encode()
     command = urlencode(slash("help")).encode()
@@ -139,32 +139,7 @@ async def test_what_is_signed_counts(desk: Desk, door: Counting, address: tuple[
     assert door.entered == 3 and desk.inbox.texts == ["hello", "help"] and len(desk.inbox.clicks) == 1
     desk.inbox.down = True
     assert (await post(address, EVENT, sign(EVENT)))[0] == 500
-
-
-async def test_it_answers_the_address_check_of_an_ordinary_client(address: tuple[str, int]) -> None:
-    body = json.dumps({"type": "url_verification", "challenge": "c123"}).encode()
-    url = "http://{}:{}{}".format(*address, PATH)
-    async with ClientSession() as session, session.post(url, data=body, headers=sign(body)) as response:
-        assert (response.status, "c123" in await response.text()) == (200, True)
-
-
-async def test_it_needs_a_secret(desk: Desk) -> None:
-    with pytest.raises(SettingsError, match="SLACK_SIGNING_SECRET"):
-        app.build_web_app(desk.app, "", IngressGate())
-
-
-async def test_a_header_that_slack_did_not_write_is_refused(desk: Desk, address: tuple[str, int]) -> None:
-    """Headers are not signed: whoever has a signed body cannot have it read in another way."""
-    for kind in ("application/json; charset=utf-16", "application/json; charset=nonsense"):
-        assert (await post(address, EVENT, sign(EVENT, kind)))[0] == 401
-    packed = gzip.compress(EVENT)
-    assert (await post(address, packed, sign(packed) | {"Content-Encoding": "gzip"}))[0] == 401
-    assert desk.inbox.texts == []
-
-
-async def test_what_is_signed_and_no_payload_is_acknowledged_and_dropped(
-    desk: Desk, address: tuple[str, int], caplog: pytest.LogCaptureFixture
-) -> None:
+    desk.inbox.log.clear()
     odd = (DEEP, b"[" * 100_000, b"[]", b'"text"', b"{", b"\xff", urlencode({"payload": "[]"}).encode())
     for body in odd:
         caplog.clear()
@@ -172,30 +147,33 @@ async def test_what_is_signed_and_no_payload_is_acknowledged_and_dropped(
         assert desk.inbox.log == [] and "cannot be read" in caplog.text, body[:20]
 
 
-async def test_a_body_that_is_too_large_is_not_read(address: tuple[str, int]) -> None:
-    headers = sign(b"") | SIGNED_BY_NOBODY
-    assert (await post(address, b"x" * (http_mode.BODY_MAX + 1), headers))[0] == 413
+async def test_it_needs_a_secret_and_answers_the_address_check(desk: Desk, address: tuple[str, int]) -> None:
+    with pytest.raises(SettingsError, match="SLACK_SIGNING_SECRET"):
+        app.build_web_app(desk.app, "", IngressGate())
+    body = json.dumps({"type": "url_verification", "challenge": "c123"}).encode()
+    url = "http://{}:{}{}".format(*address, PATH)
+    async with ClientSession() as session, session.post(url, data=body, headers=sign(body)) as response:
+        assert (response.status, "c123" in await response.text()) == (200, True)
 
 
-async def half_sent(stack: AsyncExitStack, address: tuple[str, int], *, headers_too: bool) -> asyncio.StreamReader:
-    """A request that stops in the middle of its body, or of its headers."""
-    if headers_too:
-        return (await begin_body(stack, address, 1_000, sent=b'{"a":'))[0]
-    reader, writer = await asyncio.open_connection(*address)
-    stack.callback(writer.close)
-    writer.write(f"POST {PATH} HTTP/1.1\r\nHost: bot\r\nX-Rest".encode())
-    await writer.drain()
-    return reader
+async def test_odd_headers_and_large_bodies_are_refused(desk: Desk, address: tuple[str, int]) -> None:
+    """Headers are not signed: whoever has a signed body cannot have it read in another way."""
+    for kind in ("application/json; charset=utf-16", "application/json; charset=nonsense"):
+        assert (await post(address, EVENT, sign(EVENT, kind)))[0] == 401
+    packed = gzip.compress(EVENT)
+    assert (await post(address, packed, sign(packed) | {"Content-Encoding": "gzip"}))[0] == 401
+    assert (await post(address, b"x" * (http_mode.BODY_MAX + 1), sign(b"") | SIGNED_BY_NOBODY))[0] == 413
+    assert desk.inbox.texts == []
 
 
 async def begin_body(
     stack: AsyncExitStack,
     address: tuple[str, int],
-    length: int,
+    length: int = 1_000,
     *,
-    sent: bytes,
+    sent: bytes = b'{"a":',
     headers: dict[str, str] | None = None,
-    peer: str = "127.0.0.1",
+    peer: str = HOST,
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A request that has so far sent so much of its body. By default it only looks signed."""
     reader, writer = await asyncio.open_connection(*address, local_addr=(peer, 0))
@@ -206,20 +184,12 @@ async def begin_body(
     return reader, writer
 
 
-async def work(door: IngressGate, pieces: int) -> float:
-    """Seconds that so many turns take to pass the door, all at once."""
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    await asyncio.gather(*(door.wait_until_quiet() for _ in range(pieces)))
-    return loop.time() - began
-
-
 async def test_three_hundred_half_sent_bodies_hold_nobody_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them passes the door, at which turns wait; the next test measures what each would cost."""
     monkeypatch.setattr(http_mode, "BODY_S", 2.0)
     door = Counting()
     async with serve(desk, door) as address, AsyncExitStack() as stack:
-        readers = [await half_sent(stack, address, headers_too=True) for _ in range(300)]
+        readers = [(await begin_body(stack, address))[0] for _ in range(300)]
         assert (await post(address, EVENT, sign(EVENT)))[0] == 200, "Slack is served meanwhile"
         async with asyncio.timeout(10):
             answers = [await reader.readline() for reader in readers]
@@ -228,19 +198,24 @@ async def test_three_hundred_half_sent_bodies_hold_nobody_up(desk: Desk, monkeyp
 
 
 async def test_who_counts_before_being_verified_holds_everybody_up() -> None:
-    """The negative control: what the door costs when it is entered too early."""
-    door = IngressGate()
+    """The negative control: what the door costs five turns at once when it is entered too early."""
+    door, loop = IngressGate(), asyncio.get_running_loop()
     for _ in range(300):
         door.begin_event()
-    assert await work(door, 5) > 0.4
+    began = loop.time()
+    await asyncio.gather(*(door.wait_until_quiet() for _ in range(5)))
+    assert loop.time() - began > 0.4
 
 
 async def test_headers_that_never_end_are_not_waited_for(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_mode, "HEADERS_S", 0.3)
     async with serve(desk, IngressGate()) as address, AsyncExitStack() as stack:
-        readers = [await half_sent(stack, address, headers_too=False) for _ in range(20)]
+        connections = [await asyncio.open_connection(*address) for _ in range(20)]
+        for _, writer in connections:
+            stack.callback(writer.close)
+            writer.write(f"POST {PATH} HTTP/1.1\r\nHost: bot\r\nX-Rest".encode())
         async with asyncio.timeout(10):
-            assert [await reader.read() for reader in readers] == [b""] * 20
+            assert [await reader.read() for reader, _ in connections] == [b""] * 20
 
 
 async def test_small_bodies_need_no_place_however_many_are_half_sent(desk: Desk) -> None:
@@ -249,13 +224,11 @@ async def test_small_bodies_need_no_place_however_many_are_half_sent(desk: Desk)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     async with serve(desk, IngressGate()) as address, AsyncExitStack() as stack:
         for _ in range(1_000):
-            await half_sent(stack, address, headers_too=True)
+            await begin_body(stack, address)
         assert (await post(address, EVENT, sign(EVENT)))[0] == 200
 
 
-async def test_a_body_whose_first_segment_does_not_come_is_not_waited_for(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_body_has_to_begin_soon(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_mode, "BODY_S", 60.0)
     monkeypatch.setattr(http_mode, "FIRST_S", 0.2)
     async with serve(desk, IngressGate()) as address, AsyncExitStack() as stack:
@@ -268,9 +241,7 @@ async def test_a_body_whose_first_segment_does_not_come_is_not_waited_for(
             assert b"200" in await begun.readline(), "the control: this one has begun, and takes its time"
 
 
-async def test_a_large_body_takes_the_place_of_the_oldest_of_the_peer_with_most(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_large_body_takes_the_place_of_an_older_one(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half-sent large bodies keep nobody out, and another peer loses nothing by them."""
     monkeypatch.setattr(http_mode, "LARGE_AT_ONCE", 3)
     monkeypatch.setattr(http_mode, "BODY_S", 60.0)

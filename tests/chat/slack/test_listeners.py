@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -18,37 +18,15 @@ from tests.chat.slack.conftest import Desk
 from tests.chat.slack.doubles import dispatch, event, eventually, mention, pressed, slash, submission, written
 from tools.spec import DialogField
 
-
-async def test_a_direct_message_is_taken_with_its_place(desk: Desk) -> None:
-    assert (await dispatch(desk.app, event(written("I need 10 days off")))).status == 200
-    [(message, aliases)] = desk.inbox.messages
-    assert message.id == "Ev1"
-    assert aliases == ("D01ZHANG:10.1",)
-    assert message.place == Place(team="T0", channel="D01ZHANG", direct=True), "the answer stands beside the message"
-    assert message.thread_place.thread == "10.1", "and the steps under it"
-    assert (message.person, message.text, message.at) == ("U01ZHANG", "I need 10 days off", "10.1")
-
-
 FORWARDED: dict[str, Any] = {
-    "is_share": True,
-    "author_name": "Li Si\n(admin)",
-    "author_id": "U02LI",
+    "is_share": True, "author_name": "Li Si\n(admin)", "author_id": "U02LI",
     "text": "Hotel &lt;Harbour View&gt;, 2 nights,\n1,480.00 CNY",
     "files": [{"id": "F1", "name": "invoice.pdf", "size": 7}],
-}
-TABLE = {
-    "type": "table",
-    "rows": [
-        [{"type": "raw_text", "text": "day"}, {"type": "raw_text", "text": "CNY"}],
-        [
-            {
-                "type": "rich_text",
-                "elements": [{"type": "rich_text_section", "elements": [{"type": "text", "text": "Mon"}]}],
-            },
-            {"type": "raw_number", "text": "86.00"},
-        ],
-    ],
-}
+}  # fmt: skip
+MONDAY = {"type": "rich_text_section", "elements": [{"type": "text", "text": "Mon"}]}
+HEAD = [{"type": "raw_text", "text": "day"}, {"type": "raw_text", "text": "CNY"}]
+ROW = [{"type": "rich_text", "elements": [MONDAY]}, {"type": "raw_number", "text": "86.00"}]
+TABLE = {"type": "table", "rows": [HEAD, ROW]}
 
 
 @pytest.mark.parametrize("where", ["D01ZHANG", "C01GENERAL"])
@@ -91,12 +69,20 @@ def test_it_is_bounded_before_it_is_read() -> None:
 
 
 async def test_a_mention_arrives_once_though_slack_sends_two_events(desk: Desk) -> None:
-    said = "<@U0BOT> I need a day off"
-    await dispatch(desk.app, event(mention(said), "Ev1"))
-    await dispatch(desk.app, event(written(said, "C01GENERAL"), "Ev2"))
-    [(message, _)] = desk.inbox.messages
-    assert message.text == "I need a day off"
-    assert message.place == Place(team="T0", channel="C01GENERAL", thread="10.1", direct=False)
+    """In either order; in a channel, in a group DM and in a thread, where words among people are none."""
+    for number, (place, more) in enumerate((
+        (Place(team="T0", channel="C01GENERAL", thread="10.1"), {}),
+        (Place(team="T0", channel="G01GROUP", thread="11.1"), {"channel_type": "mpim"}),
+        (Place(team="T0", channel="C01GENERAL", thread="9.1"), {"thread_ts": "9.1"}),
+    )):  # fmt: skip
+        at = f"1{number}.1"
+        both = [one("<@U0BOT> Stop", place.channel, at, **more) for one in (mention, written)]
+        others = written("stop", place.channel, f"{at}5", user="U04ZHAO", **more)
+        for said in (*(reversed(both) if number == 1 else both), others):
+            await dispatch(desk.app, event(said, f"{number} {said['type']} {said['ts']}"))
+        message, _ = desk.inbox.messages.pop()
+        assert (message.text, message.person, message.at, message.place) == ("Stop", "U01ZHANG", at, place)
+        assert not desk.inbox.messages
 
 
 async def test_follow_ups_need_no_mention_where_the_bot_takes_part(desk: Desk) -> None:
@@ -112,8 +98,13 @@ def follow_up(number: int) -> dict[str, Any]:
     return event(written(f"and {number}", "C01GENERAL", f"11.{number}", thread_ts="10.1"), f"Ev{number}")
 
 
-async def overtaking(desk: Desk) -> None:
-    """Two follow-ups, then the mention that they belong to, then a third one."""
+@pytest.mark.parametrize("looks_again", [True, False])
+async def test_follow_ups_that_overtake_their_mention_are_taken_in_order(
+    desk: Desk, looks_again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two follow-ups, then their mention, then a third one. Negative control: looking only once drops the two."""
+    if not looks_again:
+        monkeypatch.setattr(shared_parts, "RECHECK_S", -1)
     early = [asyncio.create_task(dispatch(desk.app, follow_up(number))) for number in (1, 2)]
     await asyncio.sleep(0.1)
     assert desk.inbox.messages == []
@@ -121,18 +112,7 @@ async def overtaking(desk: Desk) -> None:
     desk.inbox.threads.add("10.1")
     answers = await asyncio.gather(*early, dispatch(desk.app, follow_up(3)))
     assert [answer.status for answer in answers] == [200] * 3
-
-
-async def test_follow_ups_that_overtake_their_mention_are_taken_in_order(desk: Desk) -> None:
-    await overtaking(desk)
-    assert desk.inbox.texts == ["hello", "and 1", "and 2", "and 3"]
-
-
-async def test_looking_only_once_would_drop_them(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control."""
-    monkeypatch.setattr(shared_parts, "RECHECK_S", -1)
-    await overtaking(desk)
-    assert desk.inbox.texts == ["hello", "and 3"]
+    assert desk.inbox.texts == ["hello", *(["and 1", "and 2"] if looks_again else []), "and 3"]
 
 
 async def test_chat_among_people_is_acknowledged_well_in_time(desk: Desk) -> None:
@@ -144,35 +124,26 @@ async def test_chat_among_people_is_acknowledged_well_in_time(desk: Desk) -> Non
 
 
 RECORDED_BROADCAST = {
-    "type": "message",
-    "subtype": "thread_broadcast",
-    "text": "and so say all of us",
-    "user": "U01ZHANG",
-    "ts": "10.1",
-    "thread_ts": "9.1",
+    "type": "message", "subtype": "thread_broadcast", "text": "and so say all of us", "user": "U01ZHANG", "ts": "10.1",
     "root": {"type": "message", "user": "U04ZHAO", "text": "shall we?", "ts": "9.1", "thread_ts": "9.1"},
-    "channel": "D01ZHANG",
-    "event_ts": "10.1",
-    "channel_type": "im",
-}
+    "thread_ts": "9.1", "channel": "D01ZHANG", "event_ts": "10.1", "channel_type": "im",
+}  # fmt: skip
 """The shape that was recorded in SlackNet#69."""
 
 
-@pytest.mark.parametrize(
-    "said", [written("me", subtype="me_message"), RECORDED_BROADCAST], ids=lambda said: said["subtype"]
-)
-async def test_whatever_somebody_wrote_just_now_is_heard(desk: Desk, said: dict[str, Any]) -> None:
-    await dispatch(desk.app, event(said))
-    assert desk.inbox.texts == [said["text"]]
-
-
-async def test_in_a_group_dm_the_bot_is_addressed_like_in_a_channel(desk: Desk) -> None:
-    for text in ("between us", "<@U0BOT> hello"):
-        said = written(text, "G01GROUP", channel_type="mpim", ts=f"1{len(text)}.1")
-        await dispatch(desk.app, event(said, f"Ev{len(text)}"))
-    assert desk.inbox.texts == ["hello"]
-    [(message, _)] = desk.inbox.messages
-    assert not message.place.direct and message.place.thread == message.at
+async def test_whatever_somebody_wrote_just_now_is_heard(desk: Desk) -> None:
+    """Of special kinds, without a text, without a mention where a file is, and by either of the two events of a
+    mention."""
+    for number, (said, text) in enumerate((
+        (written("me", ts="1.1", subtype="me_message"), "me"),
+        (RECORDED_BROADCAST, RECORDED_BROADCAST["text"]),
+        (written("hello <@U0BOT>", "C01GENERAL"), "hello"),
+        (written("see here", ts="11.1", subtype="file_share", files=[{"id": "F1"}]), "see here"),
+        (mention("<@U0BOT>", ts="12.1"), ""),
+        (written("", ts="13.1", subtype="file_share", files=[]), ""),
+    )):  # fmt: skip
+        await dispatch(desk.app, event(said, f"Ev{number}"))
+        assert len(desk.inbox.texts) == number + 1 and desk.inbox.texts[-1] == text
 
 
 def changed(now: dict[str, Any] | None, before: dict[str, Any] | None) -> dict[str, Any]:
@@ -226,47 +197,32 @@ async def test_a_message_that_its_writer_changes_or_deletes_is_heard_of(desk: De
     assert (await dispatch(desk.app, event(changed(written("a"), written("b")), "Ev5"))).status == 500
 
 
-async def test_either_of_the_two_events_is_enough_and_so_are_a_file_and_an_empty_mention(desk: Desk) -> None:
-    await dispatch(desk.app, event(written("hello <@U0BOT>", "C01GENERAL"), "Ev1"))
-    await dispatch(desk.app, event(written("see here", ts="11.1", subtype="file_share", files=[{"id": "F1"}]), "Ev2"))
-    await dispatch(desk.app, event(mention("<@U0BOT>", ts="12.1"), "Ev3"))
-    assert desk.inbox.texts == ["hello", "see here", ""]
-
-
-async def test_no_store_no_acknowledgement(desk: Desk) -> None:
+async def test_a_direct_message_is_taken_with_its_place_and_acknowledged_if_it_is_durable(desk: Desk) -> None:
     desk.inbox.down = True
     assert (await dispatch(desk.app, event(written("hello")))).status == 500
     reply = written("yes", "C01GENERAL", "11.1", thread_ts="10.1")
     assert (await dispatch(desk.app, event(reply))).status == 500, "whether the bot takes part there is not known"
     desk.inbox.down = False
     assert (await dispatch(desk.app, event(written("hello")))).status == 200
-    assert desk.inbox.texts == ["hello"]
-
-
-async def test_stop_is_handed_in_like_any_message_with_its_place_and_time(desk: Desk) -> None:
-    await dispatch(desk.app, event(written("stop", "C01GENERAL")))
-    assert desk.inbox.messages == [], "of a stranger to the thread"
-    await dispatch(desk.app, event(mention("<@U0BOT> Stop", thread_ts="9.1")))
-    [(message, _)] = desk.inbox.messages
-    assert (message.text, message.person, message.at) == ("Stop", "U01ZHANG", "10.1")
-    assert message.place == Place(team="T0", channel="C01GENERAL", thread="9.1")
+    [(message, aliases)] = desk.inbox.messages
+    assert message.id == "Ev1"
+    assert aliases == ("D01ZHANG:10.1",)
+    assert message.place == Place(team="T0", channel="D01ZHANG", direct=True), "the answer stands beside the message"
+    assert message.thread_place.thread == "10.1", "and the steps under it"
+    assert (message.person, message.text, message.at) == ("U01ZHANG", "hello", "10.1")
 
 
 async def test_a_press_is_durable_before_it_is_acknowledged(desk: Desk) -> None:
     assert (await dispatch(desk.app, pressed())).status == 200
     [click] = desk.inbox.clicks
     assert (click.id, click.approval, click.version, click.choice) == ("1.2.x", "A03abc", 2, "confirm")
-    assert click.person == "U01ZHANG"
+    assert (click.person, click.form) == ("U01ZHANG", None)
     assert click.place == Place(team="T0", channel="D01ZHANG", thread="10.1", direct=True)
-    assert click.form is None
     assert click.card == MessageRef(channel="D01ZHANG", ts="20.1")
-
-
-async def test_a_message_without_the_button_is_not_the_card(desk: Desk) -> None:
-    """Rewritten since it was pressed: nothing is known of it but where the press came from. Two presses are two."""
     for number, blocks in enumerate(([], [{"type": "rich_text", "elements": [{"type": "rich_text_section"}]}])):
         await dispatch(desk.app, pressed(trigger=f"1.{number}.a", message={"ts": "20.1", "blocks": blocks}))
-    assert [click.card for click in desk.inbox.clicks] == [None, None]
+    others = [click.card for click in desk.inbox.clicks[1:]]
+    assert others == [None, None], "without the button it was rewritten since, and is not known to be the card"
 
 
 async def test_a_press_that_is_not_acknowledged_is_told_what_became_of_it(desk: Desk) -> None:
@@ -282,11 +238,8 @@ async def test_a_press_that_is_not_acknowledged_is_told_what_became_of_it(desk: 
         [told] = desk.slack.called("chat.postEphemeral")
         assert (told["user"], told["channel"], told["thread_ts"]) == ("U01ZHANG", "D01ZHANG", "10.1")
         assert words in told["text"]
-
-
-async def test_a_press_on_the_home_tab_belongs_to_the_dm(desk: Desk) -> None:
+    desk.slack.calls.clear()
     home = pressed(container={"type": "view", "view_id": "V1"}, channel=None, message=None)
-    desk.inbox.down = True
     await dispatch(desk.app, home)
     assert desk.slack.called("chat.postEphemeral")[0]["channel"] == "D01ZHANG", "where it is said that it was not taken"
     desk.inbox.down = False
@@ -322,7 +275,7 @@ async def opened(desk: Desk, dialog: Dialog) -> dict[str, Any]:
     return dict(call["view"])
 
 
-async def test_a_press_opens_its_dialog(desk: Desk) -> None:
+async def test_a_press_opens_its_dialog_and_who_submits_it_clicks(desk: Desk) -> None:
     view = await opened(desk, rejecting())
     assert len(view["title"]["text"]) == 24 and view["title"]["text"].endswith("…")
     elements = {block["block_id"]: block["element"] for block in view["blocks"]}
@@ -330,10 +283,6 @@ async def test_a_press_opens_its_dialog(desk: Desk) -> None:
     assert elements["type"]["initial_option"]["value"] == "sick" and "initial_user" not in elements["who"]
     assert [block["optional"] for block in view["blocks"]] == [False, False, False, True]
     assert desk.inbox.clicks == []
-
-
-async def test_a_submitted_dialog_is_a_click_of_who_submitted_it(desk: Desk) -> None:
-    view = await opened(desk, rejecting())
     filled = {
         "opinion": {"value": "not <@U1> & so"}, "day": {"selected_date": "2026-12-02"},
         "type": {"selected_option": {"value": "annual"}}, "who": {"selected_user": "U02LI"},
@@ -400,43 +349,30 @@ async def test_the_slash_command_is_answered_in_the_dm(desk: Desk) -> None:
     response = await dispatch(desk.app, {**slash("stop", channel="D01ZHANG"), "trigger_id": "6.6.s"})
     assert (response.status, response.body) == (200, ""), "in our DM no pointer is needed"
     assert [message.text for message, _ in desk.inbox.messages][1:] == ["stop"]
-
-
-async def test_a_slash_command_that_cannot_be_taken_says_so(desk: Desk) -> None:
     desk.inbox.down = True
     response = await dispatch(desk.app, slash("help", person="U04ZHAO"))
-    assert response.status == 200
-    assert "try again" in response.body
+    assert response.status == 200 and "try again" in response.body, "one that cannot be taken says so"
 
 
-async def press(desk: Desk) -> dict[str, Any]:
-    return pressed()
+REASON = FormInput(DialogField(name="reason", label="x", kind="long"), "Reason")
+FORM = FormDialog(title="Leave", submit="Review", cancel="Close", process="leave", page=0, inputs=(REASON,))
+HOME_DIALOG = HomeDialog(title="Leave", cancel="Close")
+ACTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "press": lambda dialog: pressed(),
+    "dialog": lambda dialog: submission(dialog, {}),
+    "command": lambda dialog: slash("help"),
+    "form": lambda dialog: submission(cast(dict[str, Any], render_form(FORM)), {}),
+    "dialog of Home": lambda dialog: submission(render_home_dialog(HOME_DIALOG, "zh", "D01ZHANG"), {}),
+}
 
 
-async def submit_dialog(desk: Desk) -> dict[str, Any]:
-    return submission(await opened(desk, rejecting()), {})
-
-
-async def command(desk: Desk) -> dict[str, Any]:
-    return slash("help")
-
-
-async def submit_form(desk: Desk) -> dict[str, Any]:
-    inputs = (FormInput(DialogField(name="reason", label="x", kind="long"), "Reason"),)
-    form = FormDialog(title="Leave", submit="Review", cancel="Close", process="leave", page=0, inputs=inputs)
-    return submission(cast(dict[str, Any], render_form(form)), {})
-
-
-async def submit_home_dialog(desk: Desk) -> dict[str, Any]:
-    return submission(render_home_dialog(HomeDialog(title="Leave", cancel="Close"), "zh", "D01ZHANG"), {})
-
-
-@pytest.mark.parametrize("act", [press, submit_dialog, command, submit_form, submit_home_dialog])
-async def test_what_is_accepted_later_than_slack_waits_is_said_to_whoever_did_it(
-    desk: Desk, act: Callable[[Desk], Awaitable[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("act", ACTS)
+async def test_a_late_acceptance_is_said_to_whoever_waits(
+    desk: Desk, act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When Slack shows its error, nobody knows yet; when the store goes on, it is taken after all."""
-    payload = await act(desk)
+    payload = ACTS[act](await opened(desk, rejecting()))
+    desk.inbox.dialogs.clear()
     await desk.directory.find_person("U01ZHANG")
     desk.slack.calls.clear()
     assert (await dispatch(desk.app, payload)).status == 200
@@ -453,9 +389,7 @@ async def test_what_is_accepted_later_than_slack_waits_is_said_to_whoever_did_it
     assert "还不能确定" in told[0]["text"] and "不过已经收下" in told[1]["text"]
 
 
-async def test_a_command_that_is_refused_later_than_slack_waits_is_answered_all_the_same(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_command_that_is_refused_late_is_answered(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slack takes no acknowledgement any more, and nobody would see what is written in it."""
     await desk.directory.find_person("U01ZHANG")
     monkeypatch.setattr(listeners, "ACK_S", 0.1)
@@ -499,24 +433,17 @@ async def test_what_slack_sends_for_another_workspace_is_dropped(desk: Desk, cap
 
 
 UNKNOWN: list[dict[str, Any]] = [
-    pressed() | {"actions": [{"type": "button", "action_id": "other", "block_id": "b", "value": "x"}]},
-    {
-        "type": "view_submission",
-        "view": {"type": "modal", "callback_id": "other", "id": "V", "state": {"values": {}}},
-        "user": {"id": "U1"},
-    },
-    {"type": "view_closed", "view": {"type": "modal", "callback_id": "cs:dialog", "id": "V"}, "user": {"id": "U1"}},
-    {"type": "shortcut", "callback_id": "x", "user": {"id": "U1"}},
-    {
-        "type": "message_action",
-        "callback_id": "x",
-        "user": {"id": "U1"},
-        "channel": {"id": "C1"},
-        "message": {"ts": "1"},
-    },
-    {"type": "block_suggestion", "action_id": "x", "block_id": "b", "value": "", "user": {"id": "U1"}},
-    slash("x", command="/other"),
-]
+    {**payload, "user": {"id": "U1"}}
+    for payload in (
+        pressed() | {"actions": [{"type": "button", "action_id": "other", "block_id": "b", "value": "x"}]},
+        {"type": "view_submission", "view": {"type": "modal", "callback_id": "x", "id": "V", "state": {"values": {}}}},
+        {"type": "view_closed", "view": {"type": "modal", "callback_id": "cs:dialog", "id": "V"}},
+        {"type": "shortcut", "callback_id": "x"},
+        {"type": "message_action", "callback_id": "x", "channel": {"id": "C1"}, "message": {"ts": "1"}},
+        {"type": "block_suggestion", "action_id": "x", "block_id": "b", "value": ""},
+        slash("x", command="/other"),
+    )
+]  # fmt: skip
 
 
 async def test_what_is_not_ours_is_acknowledged_and_nothing_else(desk: Desk) -> None:

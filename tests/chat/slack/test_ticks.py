@@ -3,7 +3,6 @@ Slack publishes for `block_actions` (docs.slack.dev/reference/interaction-payloa
 
 from typing import Any
 
-import pytest
 from slack_sdk.models.blocks import Block
 
 from bot.chat.messages import Button, Card, Dialog, FormInput, Place, Post, TickList, TickOption
@@ -31,37 +30,26 @@ async def read(desk: Desk, choice: str, values: Any, **action: Any) -> Any:
 
 
 async def test_a_press_brings_what_is_ticked_in_all_groups(desk: Desk) -> None:
-    (click,) = await read(desk, "set_approve", state("0", "2") | state("11", group=1))
-    assert (click.approval, click.version, click.choice) == (SET, 3, "set_approve")
-    assert click.form == {TICKED: "0,2,11"}
-
-
-async def test_a_changed_tick_says_which_set_it_belongs_to(desk: Desk) -> None:
+    """A changed tick says which set it belongs to; boxes of another version of the card are not read."""
     boxes = {"type": "checkboxes", "block_id": f"{GROUP}0", "value": None, "selected_options": []}
-    (click,) = await read(desk, "tick", state(), **boxes)
-    assert (click.approval, click.version, click.choice, click.form) == (SET, 3, "tick", {TICKED: ""})
-
-
-async def test_boxes_of_another_version_or_card_are_not_read(desk: Desk) -> None:
     other = {name.replace(".3:", ".2:"): value for name, value in state("0").items()}
-    (click,) = await read(desk, "set_approve", other)
-    assert click.form is None
+    for choice, values, action, form in (
+        ("set_approve", state("0", "2") | state("11", group=1), {}, {TICKED: "0,2,11"}),
+        ("tick", state(), boxes, {TICKED: ""}),
+        ("set_approve", other, {}, None),
+    ):
+        desk.inbox.clicks.clear()
+        (click,) = await read(desk, choice, values, **action)
+        assert (click.approval, click.version, click.choice, click.form) == (SET, 3, choice, form)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {f"{GROUP}0": "x"},
-        {f"{GROUP}0": {"cs:tick": []}},
-        {f"{GROUP}0": {"cs:tick": {"selected_options": "012"}}},
-        {f"{GROUP}0": {"cs:tick": {"selected_options": [1, None, {"value": 3}, {"value": "x" * 999}]}}},
-        [],
-        "0",
-    ],
-)
-async def test_what_has_not_slacks_shape_ticks_nothing(desk: Desk, values: Any) -> None:
-    (click,) = await read(desk, "set_approve", values)
-    assert click.form in (None, {TICKED: ""})
+async def test_what_has_not_slacks_shape_ticks_nothing(desk: Desk) -> None:
+    odd = {"selected_options": [1, None, {"value": 3}, {"value": "x" * 999}]}
+    groups: tuple[Any, ...] = ("x", {"cs:tick": []}, {"cs:tick": {"selected_options": "012"}}, {"cs:tick": odd})
+    for values in (*({f"{GROUP}0": one} for one in groups), [], "0"):
+        desk.inbox.clicks.clear()
+        (click,) = await read(desk, "set_approve", values)
+        assert click.form in (None, {TICKED: ""}), values
 
 
 def test_boxes_are_groups_of_ten_and_what_does_not_fit_stands_above_in_full() -> None:
