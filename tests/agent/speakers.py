@@ -5,9 +5,8 @@ with results that nobody has given them.
 """
 
 import json
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.agent.formats.json_format import JsonFormat
@@ -54,8 +53,8 @@ def native(calls: Sequence[Call]) -> ModelReply:
 
 def native_aloud(calls: Sequence[Call]) -> ModelReply:
     """With words beside the call, and ids that are all alike, as some servers give them."""
-    made = [RawToolCall("call_0", tool, dumped({"reason": "why", **args})) for tool, args in calls]
-    return ModelReply(text=f"<think>Let me see.</think>{MARK}: {INVENTED}", calls=tuple(made), finish="tool_calls")
+    made = tuple(replace(one, id="call_0") for one in native(calls).calls)
+    return ModelReply(text=f"<think>Let me see.</think>{MARK}: {INVENTED}", calls=made, finish="tool_calls")
 
 
 def native_guess(tool: str, args: Args) -> ModelReply:
@@ -65,62 +64,56 @@ def native_guess(tool: str, args: Args) -> ModelReply:
 # Text
 
 
-def text(calls: Sequence[Call]) -> ModelReply:
-    """With everything made up that a model makes up when its stop sequence does not hold."""
-    [(tool, args)] = calls
-    invented = f"\n{MARK}: {INVENTED}\nThought: good\nFinal Answer: I did all of it."
-    return ModelReply(text=f"Thought: why\nAction: {tool}\nAction Input: {dumped(args)}{invented}")
+def write_action(form: str) -> Callable[[Sequence[Call]], ModelReply]:
+    def write(calls: Sequence[Call]) -> ModelReply:
+        [(tool, args)] = calls
+        return ModelReply(text=form.format(tool=tool, args=dumped(args)))
+
+    return write
 
 
-def text_zh(calls: Sequence[Call]) -> ModelReply:
-    [(tool, args)] = calls
-    return ModelReply(
-        text=f"<think>先想想。</think>\n思考：why\n行动：{tool}\n行动输入：{dumped(args)}\n观察：{INVENTED}"
-    )
-
-
-def text_numbered(calls: Sequence[Call]) -> ModelReply:
-    [(tool, args)] = calls
-    written = f"**Thought 1:** why\n**Action 1:** `{tool}`\n**Action Input 1:**\n```json\n{dumped(args)}\n```"
-    return ModelReply(text=f"{written}\n**Observation 1:** {INVENTED}")
+def write_answer(form: str) -> Callable[[str], ModelReply]:
+    return lambda said: ModelReply(text=form.format(said))
 
 
 def text_guess(tool: str, args: Args) -> ModelReply:
     return ModelReply(text=f"Thought: why\nAction: {tool.title()}\nAction Input: {dict(args)}")
 
 
+MADE_UP = f"\n{MARK}: {INVENTED}\nThought: good\nFinal Answer: I did all of it."
+"""Everything that a model makes up when its stop sequence does not hold."""
+text = write_action("Thought: why\nAction: {tool}\nAction Input: {args}" + MADE_UP)
+text_zh = write_action("<think>先想想。</think>\n思考：why\n行动：{tool}\n行动输入：{args}\n观察：" + INVENTED)
+text_numbered = write_action(
+    "**Thought 1:** why\n**Action 1:** `{tool}`\n**Action Input 1:**\n```json\n{args}\n```\n"
+    f"**Observation 1:** {INVENTED}"
+)
+plainly = write_answer("{}")
+after_a_thought = write_answer("Thought: enough\nFinal Answer: {}")
+in_chinese = write_answer("<think>够了。</think>思考：够了。\n最终答案：{}")
+
+
 # JSON
 
 
-def an_object(calls: Sequence[Call]) -> ModelReply:
-    made = [{"type": "tool_call", "tool": tool, "args": args, "reason_summary": "why"} for tool, args in calls]
-    written = dumped(made[0] if len(made) == 1 else made)
-    return ModelReply(text=f"```json\n{written}\n```\n{MARK}: {INVENTED}")
+def write_objects(form: str) -> Callable[[Sequence[Call]], ModelReply]:
+    def write(calls: Sequence[Call]) -> ModelReply:
+        made = [{"type": "tool_call", "tool": tool, "args": args, "reason_summary": "why"} for tool, args in calls]
+        return ModelReply(text=form.format(dumped(made[0] if len(made) == 1 else made)))
 
-
-def an_object_after_thinking(calls: Sequence[Call]) -> ModelReply:
-    made = [{"type": "tool_call", "tool": tool, "args": args, "reason_summary": "why"} for tool, args in calls]
-    return ModelReply(text=f"<think>\nI need a tool.\n</think>\n\n{dumped(made[0] if len(made) == 1 else made)}")
+    return write
 
 
 def object_guess(tool: str, args: Args) -> ModelReply:
     return ModelReply(text=dumped({"tool": tool, "args": args, "reason_summary": "why"}))
 
 
-def plainly(said: str) -> ModelReply:
-    return ModelReply(text=said)
-
-
-def after_a_thought(said: str) -> ModelReply:
-    return ModelReply(text=f"Thought: enough\nFinal Answer: {said}")
-
-
-def in_chinese(said: str) -> ModelReply:
-    return ModelReply(text=f"<think>够了。</think>思考：够了。\n最终答案：{said}")
-
-
 def final_object(said: str) -> ModelReply:
     return ModelReply(text=dumped({"type": "final", "answer": said, "reason_summary": "enough"}))
+
+
+an_object = write_objects("```json\n{}\n```\n" + f"{MARK}: {INVENTED}")
+an_object_after_thinking = write_objects("<think>\nI need a tool.\n</think>\n\n{}")
 
 
 SPEAKERS = (
@@ -181,37 +174,3 @@ def living(speaker: Speaker, think: Thinking) -> Callable[[Messages], Awaitable[
 
 
 Seen = Sequence[Mapping[str, Any]]
-
-
-def looks_it_up(seen: Seen) -> Call | str:
-    """The limit for Shanghai; then what a receipt of that much has to be: search → open → read → finish, twice. The
-    first attempt to open something gives its heading instead of its name."""
-    match len(seen):
-        case 0:
-            return "search_handbook", {"query": "hotel limit Shanghai"}
-        case 1:
-            return "read_handbook", {"section": seen[0]["results"][0]["heading"]}
-        case 2:
-            assert seen[1]["error"] == "no_section"
-            return "read_handbook", {"section": seen[0]["results"][0]["section"]}
-        case 3:
-            return "search_handbook", {"query": f"invoice receipt {_limit(seen)} CNY"}
-        case 4:
-            return "read_handbook", {"section": seen[3]["results"][0]["section"]}
-    needs = "an official invoice" if _limit(seen) >= _invoice_from(seen) else "a receipt"
-    sources = " and ".join(f"{one['file']}, {one['heading']}" for one in (seen[2], seen[4]))
-    return f"At most {_limit(seen)} CNY a night, and that takes {needs} (source: {sources})."
-
-
-def _limit(seen: Seen) -> int:
-    return int(_found(r"Shanghai[^|]*\| (\d+) CNY", seen[2]))
-
-
-def _invoice_from(seen: Seen) -> int:
-    return int(_found(r"From (\d+) CNY an official invoice", seen[4]))
-
-
-def _found(pattern: str, observation: Mapping[str, Any]) -> str:
-    found = re.search(pattern, str(observation["text"]))
-    assert found is not None, observation
-    return found[1]

@@ -4,66 +4,81 @@ loop, the real tools and the demo's handbook, on a real Redis. The models know n
 And the same with the process ended at every place where it can end: somebody else goes on, and it ends the same.
 """
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from redis.asyncio import Redis
 
-from bot.core.records import Run, RunStatus
-from tests.agent.speakers import (
-    DIALECTS,
-    INVENTED,
-    Call,
-    Seen,
-    Speaker,
-    Thinking,
-    each,
-    each_dialect,
-    living,
-    looks_it_up,
-)
+from bot.app.tracing import GATES
+from bot.core.records import RunStatus
+from bot.tracing.lines import export_run
+from tests.agent.speakers import INVENTED, SPEAKERS, Call, Seen, Speaker, Thinking, each, each_dialect, living
 from tests.harness.memory_bot import HANDBOOK, Bot, every_edge
 from tests.harness.memory_platform import Edges
 from tests.stories.script import MAIL
 
-STYLES = tuple(one.style for one in DIALECTS[:3])
-
 
 def lab_of(redis: Redis, speaker: Speaker, think: Thinking) -> Bot:
-    others = [style for style in STYLES if style.name != speaker.style.name]
+    others = [one.style for one in SPEAKERS if one.style.name != speaker.style.name]
     return Bot(redis, [living(speaker, think)] * 999, handbook=HANDBOOK, formats=[speaker.style, *others])
-
-
-async def asked(redis: Redis, speaker: Speaker, think: Thinking, text: str) -> tuple[Run, str]:
-    """The run as it is stored, and what the person is told."""
-    bot = lab_of(redis, speaker, think)
-    await bot.send(text)
-    [run] = bot.ended_runs
-    stored = await bot.runs.load_run(run.id)
-    assert stored is not None and stored.status is RunStatus.DONE and stored.state.style == speaker.style.name
-    assert INVENTED not in str(stored.state.messages), "what a model made up is not kept"
-    return stored, bot.chat.texts()[-1]
-
-
-def counted(run: Run) -> tuple[int, int, int]:
-    """Calls, bad calls, replies that could not be used: as the trace has them."""
-    bad = [call for call in run.state.calls if call.status == "failed"]
-    return run.state.tool_calls, len(bad), run.state.malformed
 
 
 # A look-up of two hops
 
 
+def looks_it_up(seen: Seen) -> Call | str:
+    """The limit for Shanghai; then what a receipt of that much has to be: search → open → read → finish, twice. The
+    first attempt to open something gives its heading instead of its name."""
+    limit = find_figure(r"Shanghai[^|]*\| (\d+) CNY", seen[2]) if len(seen) > 2 else 0
+    match len(seen):
+        case 0:
+            return "search_handbook", {"query": "hotel limit Shanghai"}
+        case 1:
+            return "read_handbook", {"section": seen[0]["results"][0]["heading"]}
+        case 2:
+            assert seen[1]["error"] == "no_section"
+            return "read_handbook", {"section": seen[0]["results"][0]["section"]}
+        case 3:
+            return "search_handbook", {"query": f"invoice receipt {limit} CNY"}
+        case 4:
+            return "read_handbook", {"section": seen[3]["results"][0]["section"]}
+    needs_invoice = limit >= find_figure(r"From (\d+) CNY an official invoice", seen[4])
+    needs = "an official invoice" if needs_invoice else "a receipt"
+    sources = " and ".join(f"{one['file']}, {one['heading']}" for one in (seen[2], seen[4]))
+    return f"At most {limit} CNY a night, and that takes {needs} (source: {sources})."
+
+
+def find_figure(pattern: str, observation: Mapping[str, Any]) -> int:
+    found = re.search(pattern, str(observation["text"]))
+    assert found is not None, observation
+    return int(found[1])
+
+
 @each_dialect
 async def test_a_look_up_of_two_hops_with_a_mistake_that_is_mended(redis: Redis, speaker: Speaker) -> None:
-    run, told = await asked(redis, speaker, looks_it_up, "A night in Shanghai: how much, and what do I hand in?")
-    assert told == (
+    bot = lab_of(redis, speaker, looks_it_up)
+    await bot.send("A night in Shanghai: how much, and what do I hand in?")
+    assert bot.chat.texts()[-1] == (
         "At most 600 CNY a night, and that takes an official invoice "
         "(source: expense.en.md, Expense rules › Hotel limits "
         "and expense.en.md, Expense rules › Receipts and invoices)."
     )
-    assert counted(run) == (5, 1, 0) and run.state.steps == 5
+    [ended] = bot.ended_runs
+    run = await bot.runs.load_run(ended.id)
+    assert run is not None and run.status is RunStatus.DONE and run.state.style == speaker.style.name
+    assert INVENTED not in str(run.state.messages), "what a model made up is not kept"
+    assert (run.state.tool_calls, run.state.malformed, run.state.steps) == (5, 0, 5)
     assert [call.tool.partition("_")[0] for call in run.state.calls] == ["search", "read", "read", "search", "read"]
     assert [call.status.value for call in run.state.calls] == ["succeeded", "failed", *["succeeded"] * 3]
     assert run.result is not None and run.result.unverified == () and not run.receipt_lines
+    line = await export_run(run, bot.approvals, GATES, content=True)
+    assert (line.style, line.calls, line.bad_calls, line.malformed) == (speaker.style.name, 5, 1, 0)
+    assert [step.n for step in line.steps] == [1, 2, 3, 4, 5] and len(line.replies) == 6
+    shown = ["results", "no_section", "pages", "results", "pages"]
+    for step, found in zip(line.steps, shown, strict=True):
+        assert f'"{found}"' in str(step.observation), "each observation beside its call"
 
 
 # Ended anywhere

@@ -60,96 +60,46 @@ class Mode:
     script: Callable[[Speaker], Sequence[Scripted]]
     told: str
     """What the person reads."""
-    stops: bool = True
-    """The run ends with a stop, which can be tried again; otherwise with an answer, or with a card."""
 
 
 def look(speaker: Speaker) -> ModelReply:
     return speaker.call("list_people", {"name": "李四"})
 
 
-MODES = (
-    Mode(
-        "endless loop: the same call", (RunLimits.count_repeated_call,), lambda one: [look(one)] * 9, "重复同样的步骤"
-    ),
-    Mode(
-        "endless loop: calls that take turns",
-        (RunLimits.count_reply_cycle,),
-        lambda one: [look(one), one.call("list_processes", {})] * 9,
-        "重复同样的步骤",
-    ),
-    Mode(
-        "endless loop: always something new",
-        (RunLimits.require_step_allowed,),
-        lambda one: [one.call("calculate", {"expression": f"{n} + 1"}) for n in range(30)],
-        "允许的全部步骤",
-    ),
-    Mode(
-        "wrong tool: there is none of that name",
-        (ToolExecutor.execute_call, RunLimits.require_step_allowed),
-        lambda one: [one.call("fly", {"to": f"{n}"}) for n in range(9)],
-        "连续几步都失败",
-    ),
-    Mode(
-        "wrong tool: with wrong arguments",
-        (ToolExecutor.execute_call, RunLimits.require_step_allowed),
-        lambda one: [one.call("calculate", {"sum": f"{n}"}) for n in range(9)],
-        "连续几步都失败",
-    ),
-    Mode(
-        "replies that cannot be used",
-        (ReplyFormat.parse_reply, AgentLoop._request_usable_decision),
-        lambda one: [ModelReply(text="")] * 9,
-        "回复多次无法使用",
-    ),
-    Mode(
-        "a risky call that is cut off",
-        (ReplyFormat.parse_reply,),
-        lambda one: [replace(one.call("send_email", MAIL), finish="length")] * 9,
-        "回复多次无法使用",
-    ),
-    Mode(
-        "a risky call that can only be guessed",
-        (AgentLoop._request_decision,),
-        lambda one: [one.guess("send_email", MAIL)] * 9,
-        "回复多次无法使用",
-    ),
-    Mode(
-        "an observation without end",
-        (format_bounded_json,),
-        lambda one: [one.call("dump", {}), one.answer("有很多。")],
-        "有很多。",
-        stops=False,
-    ),
-    Mode(
-        "early final: an answer that rests on nothing",
-        (AnswerChecker.check_answer,),
-        lambda one: [one.answer("L-0099 由王五审批，800 元。")] * 2,
-        "未经核实：L-0099 · 800 元 · 王五",
-        stops=False,
-    ),
-    Mode(
-        "invented result: beside its own call",
-        (ReplyFormat.parse_reply, AnswerChecker.check_answer),
-        lambda one: [look(one), one.answer("是 4711 元。"), one.answer("是 4711 元。")],
-        "未经核实：4711 元",
-        stops=False,
-    ),
-    Mode(
-        "an answer that claims an effect",
-        (render_receipt,),
-        lambda one: [one.answer("邮件已发送。")],
-        "系统记录：没有做任何改动",
-        stops=False,
-    ),
-    Mode(
-        "risky action: without a button",
-        (propose_call,),
-        lambda one: [one.call("send_email", MAIL)],
-        "给李四发这封邮件？",
-        stops=False,
-    ),
-)
+STEPS, PARSE = RunLimits.require_step_allowed, ReplyFormat.parse_reply
+STOPPED = (
+    Mode("endless loop: the same call", (RunLimits.count_repeated_call,),
+         lambda one: [look(one)] * 9, "重复同样的步骤"),
+    Mode("endless loop: calls that take turns", (RunLimits.count_reply_cycle,),
+         lambda one: [look(one), one.call("list_processes", {})] * 9, "重复同样的步骤"),
+    Mode("endless loop: always something new", (STEPS,),
+         lambda one: [one.call("calculate", {"expression": f"{n} + 1"}) for n in range(30)], "允许的全部步骤"),
+    Mode("wrong tool: there is none of that name", (ToolExecutor.execute_call, STEPS),
+         lambda one: [one.call("fly", {"to": f"{n}"}) for n in range(9)], "连续几步都失败"),
+    Mode("wrong tool: with wrong arguments", (ToolExecutor.execute_call, STEPS),
+         lambda one: [one.call("calculate", {"sum": f"{n}"}) for n in range(9)], "连续几步都失败"),
+    Mode("replies that cannot be used", (PARSE, AgentLoop._request_usable_decision),
+         lambda one: [ModelReply(text="")] * 9, "回复多次无法使用"),
+    Mode("a risky call that is cut off", (PARSE,),
+         lambda one: [replace(one.call("send_email", MAIL), finish="length")] * 9, "回复多次无法使用"),
+    Mode("a risky call that can only be guessed", (AgentLoop._request_decision,),
+         lambda one: [one.guess("send_email", MAIL)] * 9, "回复多次无法使用"),
+)  # fmt: skip
+"""The run ends with a stop, which can be tried again."""
+HELD_UP = (
+    Mode("an observation without end", (format_bounded_json,),
+         lambda one: [one.call("dump", {}), one.answer("有很多。")], "有很多。"),
+    Mode("early final: an answer that rests on nothing", (AnswerChecker.check_answer,),
+         lambda one: [one.answer("L-0099 由王五审批，800 元。")] * 2, "未经核实：L-0099 · 800 元 · 王五"),
+    Mode("invented result: beside its own call", (PARSE, AnswerChecker.check_answer),
+         lambda one: [look(one), *[one.answer("是 4711 元。")] * 2], "未经核实：4711 元"),
+    Mode("an answer that claims an effect", (render_receipt,),
+         lambda one: [one.answer("邮件已发送。")], "系统记录：没有做任何改动"),
+    Mode("risky action: without a button", (propose_call,),
+         lambda one: [one.call("send_email", MAIL)], "给李四发这封邮件？"),
+)  # fmt: skip
+"""It ends with an answer, or with a card."""
+MODES = (*STOPPED, *HELD_UP)
 
 
 class Nothing(BaseModel):
@@ -179,7 +129,7 @@ async def play_mode(redis: Redis, mode: Mode, speaker: Speaker) -> None:
     await redis.flushall()
     bot = await lab_of(redis, speaker, mode.script(speaker))
     assert mode.told in all_told(bot), (mode.name, all_told(bot))
-    assert bot.mailer.mails == [] and bool(bot.chat.buttons()) == mode.stops
+    assert bot.mailer.mails == [] and bool(bot.chat.buttons()) == (mode in STOPPED)
     assert INVENTED not in all_told(bot)
     for run in bot.ended_runs:
         assert "没有做任何改动" in all_told(bot) and INVENTED not in str(run.state.messages)
@@ -218,10 +168,8 @@ async def everyone() -> Sequence[Person]:
 
 async def waits_for_li(context: ToolContext, numbers: Sequence[str]) -> Sequence[dict[str, Any]]:
     """The engine's own words."""
-    known = {
-        "L-0012": {"request": "L-0012", "status": "waiting", "waits_for": ["李四"], "summary": "500 CNY", "amount": 500}
-    }
-    return [known[one] for one in numbers if one in known]
+    known = {"request": "L-0012", "status": "waiting", "waits_for": ["李四"], "summary": "500 CNY", "amount": 500}
+    return [known for one in numbers if one == "L-0012"]
 
 
 def grounds(*history: str, facts: Sequence[str] = ()) -> dict[str, Any]:
@@ -229,8 +177,12 @@ def grounds(*history: str, facts: Sequence[str] = ()) -> dict[str, Any]:
     return {"sources": AnswerSources(facts=facts, history=[*map(HistoryMessage, history)]), "check_answer": check}
 
 
+def dump_message(role: str, text: str) -> str:
+    return json.dumps({"role": role, "content": text}, ensure_ascii=False)
+
+
 def asked(text: str) -> RunState:
-    return RunState(messages=[json.dumps({"role": "user", "content": text}, ensure_ascii=False)])
+    return RunState(messages=[dump_message("user", text)])
 
 
 async def play(
@@ -284,21 +236,14 @@ async def test_turns_with_other_results_are_no_circle(speaker: Speaker) -> None:
 
 @each
 async def test_a_run_may_cost_so_many_tokens_and_no_more(speaker: Speaker) -> None:
-    dear = [
-        replace(reply, tokens_in=400, tokens_out=100, tokens_cached=300) for reply in looks(speaker, "a", "b", "c", "d")
-    ]
-    events, bench, trace, model = await play(speaker, dear, limits=RunLimits(tokens=1_000))
-    assert (
-        events[-1] == RunStopped(StopReason.TOKENS) and bench.ran == ["look a", "look b"] and len(model.requests) == 2
-    )
-    assert (trace.tokens_in, trace.tokens_cached, trace.tokens_out) == (800, 600, 200)
-    events, _, _, model = await play(
-        speaker, [ModelReply(text="", tokens_in=2_000)] * 3, limits=RunLimits(tokens=1_000)
-    )
+    limits = RunLimits(tokens=1_000)
+    dear = [replace(one, tokens_in=400, tokens_out=100, tokens_cached=300) for one in looks(speaker, *"abcd")]
+    events, bench, trace, model = await play(speaker, dear, limits=limits)
+    assert events[-1] == RunStopped(StopReason.TOKENS) and bench.ran == ["look a", "look b"]
+    assert (trace.tokens_in, trace.tokens_cached, trace.tokens_out, len(model.requests)) == (800, 600, 200, 2)
+    events, _, _, model = await play(speaker, [ModelReply(text="", tokens_in=2_000)] * 3, limits=limits)
     assert events == [RunStopped(StopReason.TOKENS)] and len(model.requests) == 1, "nor is it spent on mending"
-    events, _, _, _ = await play(
-        speaker, [replace(speaker.answer("here"), tokens_in=9_999)], limits=RunLimits(tokens=1_000)
-    )
+    events, _, _, _ = await play(speaker, [replace(speaker.answer("here"), tokens_in=9_999)], limits=limits)
     assert events == [RunFinished("here")], "an answer that took the last token is still given"
 
 
@@ -409,7 +354,7 @@ WRONG = ("L-0012 已通过。", "L-0012 has been rejected.", "L-0012 是 900 元
 
 @each
 async def test_what_the_engine_knows_better_is_held_up_once_and_the_request_is_short(speaker: Speaker) -> None:
-    long_ago, true = json.dumps({"role": "user", "content": "900 元 " * 5_000}), "L-0012（500 元）还在等李四。"
+    long_ago, true = dump_message("user", "900 元 " * 5_000), "L-0012（500 元）还在等李四。"
     for wrong in WRONG:
         script = [speaker.answer(wrong), ModelReply(true)]
         events, _, trace, model = await play(speaker, script, trace=asked("L-0012 呢？"), **grounds(long_ago))
@@ -417,10 +362,8 @@ async def test_what_the_engine_knows_better_is_held_up_once_and_the_request_is_s
         system, user = model.requests[1]
         assert [system["role"], user["role"]] == ["system", "user"], "neither rules nor history nor tools"
         assert len(json.dumps(model.requests[1], ensure_ascii=False)) < 2_000
-        assert (
-            wrong in user["content"]
-            and "status waiting; waits_for 李四; summary 500 CNY; amount 500" in user["content"]
-        )
+        known = "status waiting; waits_for 李四; summary 500 CNY; amount 500"
+        assert wrong in user["content"] and known in user["content"]
         assert [one.outcome for one in trace.model_calls] == ["answer", "correction"]
         script = [speaker.answer(wrong), ModelReply(wrong), speaker.answer("never asked for")]
         events, _, _, model = await play(speaker, script, trace=asked("L-0012 呢？"), **grounds())
@@ -443,29 +386,23 @@ async def test_negative_control_without_any_ground_to_look_at_names_pass(speaker
     assert events == [RunFinished("由王五审批")]
 
 
-@each
-@pytest.mark.parametrize(
-    "ground",
-    [
-        grounds('{"role": "user", "content": "L-0099，800 元，王五，2026-12-24"}'),
-        grounds('{"role": "assistant", "content": "L-0099，800 元，王五，12月24日\\n[On record: …]"}'),
-        grounds(facts=["L-0099 ¥800 Wang Wu 2026/12/24"]),
-    ],
-    ids=["the person", "an earlier answer", "the system"],
-)
-async def test_history_and_facts_support_an_answer(speaker: Speaker, ground: dict[str, Any]) -> None:
-    events, _, _, _ = await play(speaker, [speaker.answer(MADE_UP)], trace=asked("?"), **ground)
-    assert isinstance(events[-1], RunFinished) and events[-1].unverified == ()
+ALL = "L-0099，800 元，王五，2026-12-24"
+GROUNDS = {
+    "the person": (grounds(dump_message("user", ALL)), 0),
+    "an earlier answer": (grounds(dump_message("assistant", "L-0099，800 元，王五，12月24日\n[On record: …]")), 0),
+    "the system": (grounds(facts=["L-0099 ¥800 Wang Wu 2026/12/24"]), 0),
+    "an answer that was marked": (grounds(dump_message("assistant", f"{ALL}\n{UNVERIFIED_PREFIX}L-0099]")), 4),
+    "nothing": (grounds(), 4),
+}
 
 
 @each
-async def test_an_answer_that_was_marked_supports_no_later_one(speaker: Speaker) -> None:
-    marked = json.dumps(
-        {"role": "assistant", "content": f"L-0099，800 元，王五，2026-12-24\n{UNVERIFIED_PREFIX}L-0099]"}
-    )
-    script = [speaker.answer(MADE_UP)] * 2
-    events, _, _, _ = await play(speaker, script, trace=asked("?"), **grounds(marked))
-    assert isinstance(events[-1], RunFinished) and len(events[-1].unverified) == 4
+@pytest.mark.parametrize("ground", GROUNDS)
+async def test_history_and_facts_support_an_answer_unless_it_was_marked(speaker: Speaker, ground: str) -> None:
+    more, unsupported = GROUNDS[ground]
+    events, _, _, model = await play(speaker, [speaker.answer(MADE_UP)] * 2, trace=asked("?"), **more)
+    assert isinstance(events[-1], RunFinished) and len(events[-1].unverified) == unsupported
+    assert len(model.requests) == (2 if unsupported else 1), "what is supported is not asked about"
 
 
 @each

@@ -115,9 +115,8 @@ async def test_an_interruption_that_somebody_swallows_comes_again(stop: bool) ->
             await asyncio.sleep(30)
         return ModelReply(text="late")
 
-    loop = AgentLoop(
-        ModelInUse(ScriptedModel([thinks])), Bench().tools(), limits=RunLimits(active_s=180 if stop else 0.05)
-    )
+    limits = RunLimits(active_s=180 if stop else 0.05)
+    loop = AgentLoop(ModelInUse(ScriptedModel([thinks])), Bench().tools(), limits=limits)
     task = asyncio.create_task(run_loop(loop, RunState(), stopped=stopped))
     await began.wait()
     if stop:
@@ -132,19 +131,10 @@ async def test_a_model_that_is_down_is_not_an_answer_and_one_that_refuses_is_an_
     assert (await play([ModelRejectedError("HTTP 400")]))[0] == [RunStopped(StopReason.REFUSED, "HTTP 400")]
 
 
-reply_texts = st.text(max_size=40)
-raw_calls = st.builds(
-    RawToolCall,
-    reply_texts,
-    st.sampled_from(["look", "pay", "fly", ""]),
-    st.one_of(reply_texts, st.just('{"reason":"x"}')),
-)
-replies = st.builds(
-    ModelReply,
-    text=reply_texts,
-    calls=st.lists(raw_calls, max_size=4).map(tuple),
-    finish=st.sampled_from(["stop", "length"]),
-)
+texts, names = st.text(max_size=40), st.sampled_from(["look", "pay", "fly", ""])
+raw_calls = st.builds(RawToolCall, texts, names, texts | st.just('{"reason":"x"}'))
+several, finishes = st.lists(raw_calls, max_size=4).map(tuple), st.sampled_from(["stop", "length"])
+replies = st.builds(ModelReply, text=texts, calls=several, finish=finishes)
 
 
 @given(st.lists(replies, max_size=12))

@@ -56,9 +56,7 @@ async def test_what_a_model_copies_from_what_it_was_shown_is_removed_too_and_not
     assert shown.args["body"] == "👩‍💻 你好\nمی\u200cخواهم"
 
 
-async def test_a_tool_that_keeps_them_brings_no_card_and_unchecked_they_would_be_on_the_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_tool_that_keeps_them_brings_no_card_and_unchecked_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.mail.completeness.clean_value", lambda text: text)
     with pytest.raises(ToolError, match="nobody can see"):
         await plan(office(), "send_email", {**MAIL, "body": f"李四{HIDDEN}你好"})

@@ -49,14 +49,11 @@ async def test_all_of_our_tools_cost_little(style: ReplyFormat) -> None:
 
 
 async def test_a_tool_that_the_finder_names_costs_a_line() -> None:
-    named = (await offers()).get_tool_prompt(NativeFormat(), None).tools[-1].purpose
-    without = (
-        (await offers(tuple(tool for tool in OURS if tool.offer is not Offer.RARE)))
-        .get_tool_prompt(NativeFormat(), None)
-        .tools[-1]
-        .purpose
-    )
-    rare = sum(tool.offer is Offer.RARE for tool in OURS)
-    assert rare >= 8 and count(named) - count(without) <= rare * RARE
-    whole = sum(count(tool.description) + count(json.dumps(tool.schema)) for tool in OURS if tool.offer is Offer.RARE)
-    assert whole > 2 * (count(named) - count(without)), "control: offered, they would cost much more"
+    rare = [tool for tool in OURS if tool.offer is Offer.RARE]
+    named, without = [
+        count((await offers(tools)).get_tool_prompt(NativeFormat(), None).tools[-1].purpose)
+        for tools in (OURS, tuple(tool for tool in OURS if tool not in rare))
+    ]
+    assert len(rare) >= 8 and named - without <= len(rare) * RARE
+    whole = sum(count(tool.description) + count(json.dumps(tool.schema)) for tool in rare)
+    assert whole > 2 * (named - without), "control: offered, they would cost much more"

@@ -66,8 +66,22 @@ def company() -> dict[str, Tool]:
     return {name: Ran().tool(name, said, args) for name, said, args in MANY["cards"]}
 
 
+@pytest.fixture
+def offers() -> ToolSelector:
+    return ToolSelector(TOOLS, company(), MOST)
+
+
+def choose(offers: ToolSelector, asked: str, *before: str, lately: Sequence[str] = ()) -> Sequence[str]:
+    return offers.choose_offered_tools(asked, *before, called_tools=lately) or []
+
+
+def tell(offers: ToolSelector, names: Sequence[str] | None = None) -> str:
+    """What endpoints are told of these tools."""
+    return offers.get_tool_prompt(NativeFormat(), names).extra_body
+
+
 def recall(offers: ToolSelector, questions: Sequence[tuple[str, str]] = QUESTIONS) -> float:
-    return sum(right in (offers.choose_offered_tools(asked) or ()) for asked, right in questions) / len(questions)
+    return sum(right in choose(offers, asked) for asked, right in questions) / len(questions)
 
 
 def test_the_test_set_is_large_and_names_tools_that_exist() -> None:
@@ -81,9 +95,8 @@ def test_the_test_set_is_large_and_names_tools_that_exist() -> None:
     assert len(chinese) >= 30 and len(QUESTIONS) - len(chinese) >= 30
 
 
-def test_the_right_tool_is_among_those_offered() -> None:
-    offers = ToolSelector(TOOLS, company(), MOST)
-    missed = [(asked, right) for asked, right in QUESTIONS if right not in (offers.choose_offered_tools(asked) or ())]
+def test_the_right_tool_is_among_those_offered(offers: ToolSelector) -> None:
+    missed = [(asked, right) for asked, right in QUESTIONS if right not in choose(offers, asked)]
     found, unseen = recall(offers), recall(offers, UNSEEN)
     tools = len(TOOLS) + len(company())
     print(f"the right tool is offered: {found:.1%} of {len(QUESTIONS)} questions, {MOST} of {tools} tools")
@@ -99,35 +112,28 @@ def test_chance_is_far_below() -> None:
     assert found < 0.3, found
 
 
-def test_the_words_of_both_languages_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_words_of_both_languages_are_needed(offers: ToolSelector, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: without them, a question in one language does not find a card in the other."""
     monkeypatch.setattr("bot.agent.tool_search.expand_query", lambda query: query)
-    assert recall(ToolSelector(TOOLS, company(), MOST)) < RECALL - 0.1
+    assert recall(offers) < RECALL - 0.1
 
 
-def test_never_more_than_the_setting_and_always_the_core(subtests: pytest.Subtests) -> None:
-    for most in [16, 20, 30, 50]:
-        with subtests.test(most=most):
-            offers = ToolSelector(TOOLS, company(), most)
-            for asked, _ in [*QUESTIONS, ("", ""), ("？", ""), ("zzz qqq", "")]:
-                names = offers.choose_offered_tools(asked)
-                assert names is not None and len(names) == most == len(set(names))
-                assert set(names) >= CORE | {FIND}
+@pytest.mark.parametrize("most", [16, 20, 30, 50])
+def test_never_more_than_the_setting_and_always_the_core(most: int) -> None:
+    offers = ToolSelector(TOOLS, company(), most)
+    for asked in [*(asked for asked, _ in QUESTIONS), "", "？", "zzz qqq"]:
+        names = choose(offers, asked)
+        assert len(names) == most == len(set(names)) and set(names) >= CORE | {FIND}
 
 
-def test_what_was_said_before_and_tools_called_lately_count() -> None:
-    offers = ToolSelector(TOOLS, company(), MOST)
-    assert "travel__search_hotels" not in (offers.choose_offered_tools("zzz") or ())
-    assert "travel__search_hotels" in (offers.choose_offered_tools("zzz", "a hotel in Shenzhen") or ())
-    asked = offers.choose_offered_tools("Reset my password", "a hotel in Shenzhen") or ()
-    assert "it__reset_password" in asked and "travel__search_hotels" in asked
-    question = "把审批意见翻译成英文"
-    assert "it__reset_password" not in (offers.choose_offered_tools(question) or ())
-    lately = ["wiki__read_page", "it__reset_password", "gone__tool"]
-    assert "it__reset_password" in (offers.choose_offered_tools(question, called_tools=lately) or ())
-    many = [*sorted(company()), "it__reset_password"]
-    again = offers.choose_offered_tools(question, called_tools=many) or []
-    assert "it__reset_password" in again and len(again) == MOST, "the newest, and not more than there is room for"
+def test_what_was_said_before_and_tools_called_lately_count(offers: ToolSelector) -> None:
+    hotels, reset, question = "travel__search_hotels", "it__reset_password", "把审批意见翻译成英文"
+    assert hotels not in choose(offers, "zzz") and hotels in choose(offers, "zzz", "a hotel in Shenzhen")
+    assert {reset, hotels} <= set(choose(offers, "Reset my password", "a hotel in Shenzhen"))
+    assert reset not in choose(offers, question)
+    assert reset in choose(offers, question, lately=["wiki__read_page", reset, "gone__tool"])
+    again = choose(offers, question, lately=[*sorted(company()), reset])
+    assert reset in again and len(again) == MOST, "the newest, and not more than there is room for"
 
 
 def test_few_tools_of_servers_are_all_offered_and_without_servers_nothing_is_chosen() -> None:
@@ -140,16 +146,14 @@ def test_few_tools_of_servers_are_all_offered_and_without_servers_nothing_is_cho
     assert len(ToolSelector(TOOLS, {}, 16).list_offered_names(None)) <= 16
 
 
-def test_what_is_ours_comes_first_and_is_the_same_with_every_message() -> None:
+def test_what_is_ours_comes_first_and_is_the_same_with_every_message(offers: ToolSelector) -> None:
     """So that requests begin with the same bytes, whatever is asked."""
-    offers = ToolSelector(TOOLS, company(), MOST)
-    chosen = [offers.choose_offered_tools(asked) or [] for asked, _ in QUESTIONS]
+    chosen = [choose(offers, asked) for asked, _ in QUESTIONS]
     always = offers.list_offered_names(None)
     assert all(names[: len(always)] == always for names in chosen)
     assert len({tuple(names) for names in chosen}) > 10, "control: what follows goes by the question"
-    bodies = [offers.get_tool_prompt(NativeFormat(), names).extra_body for names in chosen[:5]]
-    shared = offers.get_tool_prompt(NativeFormat(), None).extra_body.removesuffix("]")
-    assert all(body.startswith(shared) for body in bodies)
+    shared = tell(offers).removesuffix("]")
+    assert all(tell(offers, names).startswith(shared) for names in chosen[:5])
 
 
 def test_rare_tools_of_ours_are_named_by_the_finder_and_not_offered() -> None:
@@ -161,28 +165,26 @@ def test_rare_tools_of_ours_are_named_by_the_finder_and_not_offered() -> None:
 
 
 def test_the_same_set_is_told_in_the_same_bytes_wherever_it_is_told() -> None:
-    asked, style = QUESTIONS[0][0], NativeFormat()
+    style = NativeFormat()
     one, other = (ToolSelector(TOOLS, mapping, MOST) for mapping in (company(), dict(reversed(company().items()))))
-    names = one.choose_offered_tools(asked)
-    assert names == other.choose_offered_tools(asked), "the order in which servers come does not matter"
-    assert one.get_tool_prompt(style, names).extra_body == other.get_tool_prompt(style, names).extra_body
+    names, others = (choose(offers, QUESTIONS[0][0]) for offers in (one, other))
+    assert names == others, "the order in which servers come does not matter"
+    assert tell(one, names) == tell(other, names)
     assert one.get_tool_prompt(style, names) is one.get_tool_prompt(style, names)
 
 
 def test_a_tool_that_has_become_another_one_is_told_anew() -> None:
     tools = company()
     offers = ToolSelector(TOOLS, tools, MOST)
-    before = offers.get_tool_prompt(NativeFormat(), ["wiki__read_page"]).extra_body
+    before = tell(offers, ["wiki__read_page"])
     tools["wiki__read_page"] = Ran().tool("wiki__read_page", "It has changed.")
-    after = offers.get_tool_prompt(NativeFormat(), ["wiki__read_page"]).extra_body
+    after = tell(offers, ["wiki__read_page"])
     assert before != after and "It has changed." in after
     assert any("It has changed." in tool.purpose for tool in offers.rank_tools("changed"))
 
 
 @pytest.mark.parametrize("style", [TextFormat(), JsonFormat()], ids=lambda one: one.name)
-def test_where_tools_are_told_in_words_those_of_others_are_not_in_the_system_message(
-    style: TextFormat | JsonFormat,
-) -> None:
+def test_told_in_words_tools_of_others_are_not_in_the_system_message(style: TextFormat | JsonFormat) -> None:
     sheet = ToolSelector(TOOLS, company(), MOST).get_tool_prompt(style, ["calculate", "wiki__read_page"])
     assert "calculate" in sheet.instructions and "wiki__read_page" not in sheet.instructions
     assert "wiki__read_page" in sheet.server_tools and "calculate" not in sheet.server_tools
@@ -258,23 +260,18 @@ async def test_a_rare_tool_with_arguments_that_do_not_fit_answers_with_its_card_
 
 
 async def test_a_run_that_goes_on_elsewhere_has_the_same_tools() -> None:
-    _, trace, here = await Crowd().play(
-        [acts(call(FIND, query="zebra")), acts(call("shop__sell")), ModelReply(text="x")]
-    )
+    script = [acts(call(FIND, query="zebra")), acts(call("shop__sell")), ModelReply(text="x")]
+    _, trace, here = await Crowd().play(script)
     there = RunState.model_validate_json(trace.model_dump_json())
     again = AgentLoop(ModelInUse(ScriptedModel([])), Crowd().tools(), server_tools=Crowd().more, limits=OFFER_16)
     assert there.offered_tools == trace.offered_tools
-    assert (
-        again.selector.get_tool_prompt(NativeFormat(), there.offered_tools).extra_body
-        == here.selector.get_tool_prompt(NativeFormat(), trace.offered_tools).extra_body
-    )
+    assert tell(again.selector, there.offered_tools) == tell(here.selector, trace.offered_tools)
 
 
-def test_what_a_run_may_bring_in_has_an_end() -> None:
-    offers = ToolSelector(TOOLS, company(), MOST)
-    names = offers.extend_offered_names(company(), offers.choose_offered_tools("hello"))
+def test_what_a_run_may_bring_in_has_an_end(offers: ToolSelector) -> None:
+    names = offers.extend_offered_names(company(), choose(offers, "hello"))
     assert len(names) == MOST + MAX_FOUND
-    assert names[:MOST] == offers.choose_offered_tools("hello"), "what was there stays where it was"
+    assert names[:MOST] == choose(offers, "hello"), "what was there stays where it was"
 
 
 async def test_a_server_that_has_gone_takes_its_tools_along_and_the_run_goes_on() -> None:
@@ -292,8 +289,7 @@ def test_an_own_tool_is_found_by_what_people_call_it() -> None:
     assert shelf.rank_tools("催办")[0].name == "urge_task"
 
 
-def test_the_finder_says_whose_tools_there_are_and_their_arguments_are_as_servers_say() -> None:
-    offers = ToolSelector(TOOLS, company(), MOST)
-    assert "There are tools of: calendar, chat, code, crm," in offers.get_tool_prompt(NativeFormat(), [FIND]).extra_body
-    [told] = json.loads("{" + offers.get_tool_prompt(NativeFormat(), ["crm__log_visit"]).extra_body + "}")["tools"]
+def test_the_finder_says_whose_tools_there_are_and_their_arguments_are_as_servers_say(offers: ToolSelector) -> None:
+    assert "There are tools of: calendar, chat, code, crm," in tell(offers, [FIND])
+    [told] = json.loads("{" + tell(offers, ["crm__log_visit"]) + "}")["tools"]
     assert set(told["function"]["parameters"]["properties"]) == {"note", "customer_id", "date", "notes"}

@@ -6,12 +6,11 @@ from redis.asyncio import Redis
 
 from bot.agent.limits import StopReason
 from bot.agent.model import ModelReply
-from bot.chat.messages import Place
+from bot.chat.messages import Message
 from bot.conversation.endings import describe_stop
 from bot.core.i18n import translate
 from bot.core.records import CallStatus, Run
 from bot.core.run_state import CallRecord, RunState, Usage
-from bot.queue.writes import apply_writes
 from tests.harness.answers import answers
 from tests.harness.budget import ELSEWHERE, PRICES, took
 from tests.harness.corpus import corpus
@@ -33,42 +32,38 @@ PLAIN = took(DONE, 90)
 RENEWAL = datetime(2026, 11, 24)
 
 
-async def says(bot: Bot, text: str = "你好", person: str = "U1", id: str = "Ev1", place: Place = DM) -> None:
-    await bot.send(text, person=person, id=id, place=place)
-
-
 async def test_a_run_goes_over_by_less_than_one_reply_and_without_a_budget_it_goes_on(redis: Redis) -> None:
     bot = Bot(redis, LOOKS, budget_tokens_per_day=TOKENS)
-    await says(bot)
+    await bot.send("你好")
     [told] = answers(bot)
     assert len(bot.model.requests) == 2 and USED_UP in told, "60 + 60 ≥ 100"
     assert [one.more["why"] async for one in bot.journal.stream_records(kinds=["run.stopped"])] == ["budget"]
     await redis.flushall()
     bot = Bot(redis, LOOKS)
-    await says(bot)
+    await bot.send("你好")
     assert len(bot.model.requests) == 10 and USED_UP not in answers(bot)[0]
 
 
 async def test_it_says_since_when_in_whose_time_what_became_of_it_and_what_still_works(redis: Redis) -> None:
     bot = Bot(redis, [PLAIN], budget_tokens_per_day=TOKENS)
-    await says(bot)
-    await says(bot, "再问一句", id="Ev2")
+    await bot.send("你好")
+    await bot.send("再问一句", id="Ev2")
     told = answers(bot)[1]
     for words in (USED_UP, "2026-11-21 00:00", "没有办完", "命令", "按钮", "管理员", "再试一次"):
         assert words in told, words
     assert len(bot.model.requests) == 1, "the second message reaches no model"
     assert [one.post for one in bot.chat.posts][-1].receipt.endswith("没有做任何改动")
-    await says(bot, "帮助", id="Ev3")
+    await bot.send("帮助", id="Ev3")
     assert "Countersign" in bot.chat.texts()[-1]
     bot.directory.change("U1", timezone="Europe/Berlin", locale="en-GB")
-    await says(bot, id="Ev4")
+    await bot.send("你好", id="Ev4")
     assert "2026-11-20 17:00 (your time)" in answers(bot)[-1] and "Try Again" in answers(bot)[-1]
 
 
 async def test_the_next_day_try_again_works(redis: Redis) -> None:
     bot = Bot(redis, [PLAIN, took(DONE, 1)], budget_tokens_per_day=TOKENS)
-    await says(bot)
-    await says(bot, id="Ev2")
+    await bot.send("你好")
+    await bot.send("你好", id="Ev2")
     [button] = bot.chat.buttons()
     await bot.press_retry(button, id="at once")
     assert len(answers(bot)) == 3 and USED_UP in answers(bot)[2], "not before"
@@ -79,17 +74,17 @@ async def test_the_next_day_try_again_works(redis: Redis) -> None:
 
 async def test_everybody_has_one_of_their_own_and_one_for_all_conversations(redis: Redis) -> None:
     bot = Bot(redis, [PLAIN, PLAIN], budget_tokens_per_day=TOKENS)
-    await says(bot)
-    await says(bot, person="U2", id="Ev2", place=ELSEWHERE)
+    await bot.send("你好")
+    await bot.send("你好", person="U2", id="Ev2", place=ELSEWHERE)
     assert answers(bot, "C7") == ["好的。"], "somebody else's is untouched"
-    await says(bot, person="U1", id="Ev3", place=ELSEWHERE)
+    await bot.send("你好", person="U1", id="Ev3", place=ELSEWHERE)
     assert USED_UP in answers(bot, "C7")[1], "it was used up in another conversation, kept in another partition"
 
 
 async def test_money_is_a_budget_too(redis: Redis) -> None:
     bot = Bot(redis, [took(DONE, 1000, 0, 10)] * 3, prices=PRICES, budget_per_day="0.00054")
     for n in range(3):
-        await says(bot, id=f"Ev{n}")
+        await bot.send("你好", id=f"Ev{n}")
     assert [USED_UP in one for one in answers(bot)] == [False, False, True], "0.00027 USD each"
 
 
@@ -98,7 +93,7 @@ async def test_money_is_a_budget_too(redis: Redis) -> None:
 
 async def test_what_was_proposed_before_is_done_or_not_as_pressed_and_told_by_code(redis: Redis) -> None:
     bot = Bot(redis, [took(mail(), 200), DONE], budget_tokens_per_day=TOKENS)
-    await says(bot, "给李四发邮件")
+    await bot.send("给李四发邮件")
     await bot.press(bot.chat.cards()[0], "send")
     assert len(bot.mailer.mails) == 1 and len(bot.model.requests) == 1
     last = bot.chat.posts[-1].post
@@ -106,14 +101,14 @@ async def test_what_was_proposed_before_is_done_or_not_as_pressed_and_told_by_co
     assert "给李四发了邮件" in last.receipt
     await redis.flushall()
     bot = Bot(redis, [took(mail(), 200), DONE], budget_tokens_per_day=TOKENS)
-    await says(bot, "给李四发邮件")
+    await bot.send("给李四发邮件")
     await bot.press(bot.chat.cards()[0], "cancel")
     assert not bot.mailer.mails and "没有执行" in bot.chat.posts[-1].post.text
 
 
 async def test_approving_needs_no_budget(redis: Redis) -> None:
     bot = Bot(redis, [took(DONE, 10)], budget_tokens_per_day=1)
-    await says(bot)
+    await bot.send("你好")
     await bot.start_request("leave", SICK, "U1", "start")
     await bot.press(bot.chat.cards("DU2")[0], "approve", person="U2")
     assert (await bot.engine.get_request("L-0001")).status is Status.APPROVED and len(bot.model.requests) == 1
@@ -132,27 +127,23 @@ async def test_killed_anywhere_the_effect_happens_once_and_is_told_once(redis: R
     assert await everywhere(redis, prepare, act) > 5
 
 
-def told(run: Run, key: str = "") -> str:
-    """The words of a stop at the end of the budget; with `key`, those that say this of the card."""
-    if not key:
-        return describe_stop(run, StopReason.BUDGET, RENEWAL)
-    until = RENEWAL.strftime("%Y-%m-%d %H:%M")
-    undone = translate("share.anew", run.language, undone=translate(key, run.language), until=until)
-    return translate("stopped.budget", run.language, undone=undone)
-
-
 @corpus("language", LANGUAGES)
 @corpus("status", [one for one in CallStatus if one is not CallStatus.AWAITING])
 def test_every_outcome_has_words(status: CallStatus, language: str) -> None:
-    message = {"id": "E", "place": DM, "person": "U1", "text": "x", "at": "1"}
-    run = Run(id="R1", message=message, language=language, created_ms=0, state=RunState(steps=2))  # type: ignore[arg-type]
-    run.state.calls = [CallRecord("R1:1:0", "t", {}, "r", CallStatus.SUCCEEDED, "m", approval="A0")]
-    assert told(run) == told(run, "stopped.undone"), "what was settled before other steps is in the receipt"
-    run.state.calls += [
-        CallRecord("R1:2:0", "t", {}, "r", status, "m", approval="A1"),
-        CallRecord("R1:2:1", "t", {}, "r", CallStatus.SUCCEEDED, "m"),
-    ]
-    assert told(run) == told(run, f"share.{status.value}")
+    def say(key: str) -> str:
+        undone = translate("share.anew", language, undone=translate(key, language), until="2026-11-24 00:00")
+        return translate("stopped.budget", language, undone=undone)
+
+    def call(uid: str, status: CallStatus, approval: str = "") -> CallRecord:
+        return CallRecord(uid, "t", {}, "r", status, "m", approval=approval)
+
+    message = Message(id="E", place=DM, person="U1", text="x", at="1")
+    run = Run(id="R1", message=message, language=language, created_ms=0, state=RunState(steps=2))
+    run.state.calls = [call("R1:1:0", CallStatus.SUCCEEDED, "A0")]
+    told = describe_stop(run, StopReason.BUDGET, RENEWAL)
+    assert told == say("stopped.undone"), "what was settled before other steps is in the receipt"
+    run.state.calls += [call("R1:2:0", status, "A1"), call("R1:2:1", CallStatus.SUCCEEDED)]
+    assert describe_stop(run, StopReason.BUDGET, RENEWAL) == say(f"share.{status.value}")
 
 
 # How far over
@@ -163,24 +154,20 @@ async def test_runs_at_the_same_time_do_not_know_of_each_other(redis: Redis) -> 
     bot = Bot(redis, [], budget_tokens_per_day=TOKENS)
 
     async def meanwhile(_: object) -> ModelReply:
-        spent = [Usage("a", 500, 0, 0, None)]
-        partition = bot.keys.get_partition(ELSEWHERE.conversation)
-        await apply_writes(
-            redis, bot.keys, partition, bot.usage.build_usage_writes(ELSEWHERE.conversation, "U1", spent)
-        )
+        await bot.usage.record_usage("U1", [Usage("a", 500, 0, 0, None)])
         return LOOKS[0]
 
     bot.model.script += [meanwhile, took(DONE, 1)]
-    await says(bot)
+    await bot.send("你好")
     assert answers(bot) == ["好的。"]
-    await says(bot, id="Ev2")
+    await bot.send("你好", id="Ev2")
     assert USED_UP in answers(bot)[1]
 
 
 async def test_an_answer_that_is_there_is_not_lost_for_a_second_thought(redis: Redis) -> None:
     doubtful = took(ModelReply(text="L-0042 已通过，金额 9000 元。"), 200)
     bot = Bot(redis, [doubtful, DONE], budget_tokens_per_day=TOKENS)
-    await says(bot)
+    await bot.send("你好")
     assert "L-0042" in answers(bot)[0] and "未经核实" in answers(bot)[0] and len(bot.model.requests) == 1
 
 

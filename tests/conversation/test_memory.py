@@ -4,16 +4,16 @@ what a channel must not remember."""
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.formats.json_format import JsonFormat
-from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
-from bot.agent.model import Messages, ModelReply, ReplyFormat
+from bot.agent.model import Messages, ModelReply, ToolCalls
 from bot.agent.models.model_profile import ModelProfile
 from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest
@@ -26,8 +26,9 @@ from bot.core.run_state import CallRecord, CallStatus
 from bot.core.work_items import ExpireCard
 from bot.features.summaries.compaction import choose_compaction_range
 from bot.queue.keys import Keys
-from bot.queue.writes import AppendHistory, apply_writes
+from bot.queue.writes import AppendHistory, Write, apply_writes
 from bot.storage.history import MAX_CALL_ENTRIES, MAX_CALL_TOKENS, MAX_RUNS, ConversationHistory, HistoryStore
+from tests.agent.speakers import SPEAKERS, Speaker, each
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, Edges
 from tests.stories.script import DONE, calls, mail
@@ -36,74 +37,70 @@ from tools.workflow.engine.commands import CommentCommand
 
 TODO = calls(("query_todo_tasks", {}))
 LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
-LI = Place(team="T1", channel="DU2", direct=True)
+ZHANG, LI = (Place(team="T1", channel=f"D{one}", direct=True) for one in ("U1", "U2"))
 CHANNEL = Place(team="T1", channel="C1", thread="8.0")
-SAYS = {
-    "native": lambda text: text,
-    "text": "Final Answer: {}".format,
-    "json": lambda text: json.dumps({"type": "final", "answer": text}, ensure_ascii=False),
+NUMBERS = count()
+SAID = {
+    "native": "您有一项待办。",
+    "text": "Final Answer: 您有一项待办。",
+    "json": '{"type": "final", "answer": "您有一项待办。"}',
 }
-LOOKS = {
-    "native": TODO,
-    "text": ModelReply("Thought: 查一下\nAction: query_todo_tasks\nAction Input: {}"),
-    "json": ModelReply('{"type": "tool_call", "tool": "query_todo_tasks", "args": {}, "reason_summary": "查一下"}'),
-}
-STYLES: Sequence[ReplyFormat] = (NativeFormat(), TextFormat(), JsonFormat())
+"""The same answer in each style's own form."""
 
 
-async def told(bot: Bot, text: str, id: str, person: str = "U1", place: Place = DM) -> Messages:
+async def told(bot: Bot, text: str, person: str = "U1", place: Place = DM) -> Messages:
     """What the model was sent first for this message, without what the system tells."""
     before = len(bot.model.requests)
-    await bot.send(text, id=id, person=person, place=place)
+    await bot.send(text, id=f"Ev{next(NUMBERS)}", person=person, place=place)
     return [one for one in bot.model.requests[before] if one["role"] != "system"]
 
 
-async def assigned(redis: Redis, script: Sequence[Any], styles: Sequence[ReplyFormat] = (NativeFormat(),)) -> Bot:
+async def assigned(redis: Redis, script: Sequence[Any], speaker: Speaker = SPEAKERS[0]) -> Bot:
     """A request of Zhang San that waits for Li Si."""
-    bot = Bot(redis, script, formats=styles)
+    bot = Bot(redis, script, formats=[speaker.style])
     await bot.start_request("leave", SICK, "U1", "start")
     return bot
 
 
-def texts(messages: Messages) -> list[str]:
-    return [f"{one['role']}: {one.get('content')}" for one in messages]
+async def load(bot: Bot, place: Place = DM) -> ConversationHistory:
+    return await bot.history.load_history(place.conversation)
 
 
-def events(entries: Sequence[HistoryEntry]) -> list[str]:
-    return [one.visible_text for one in entries if one.kind is EntryKind.EVENT]
+def results(messages: Messages) -> list[str]:
+    return [str(one["content"]) for one in messages if one["role"] == "tool"]
+
+
+def events(known: ConversationHistory) -> list[str]:
+    return [one.visible_text for one in known.entries if one.kind is EntryKind.EVENT]
 
 
 # Calls and results
 
 
-@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
-async def test_the_next_message_has_the_call_and_its_result_in_the_style_that_goes_on(
-    redis: Redis, style: ReplyFormat
-) -> None:
-    say = SAYS[style.name]
-    bot = await assigned(
-        redis, [LOOKS[style.name], ModelReply(say("您有一项待办。")), ModelReply(say("好。"))], (style,)
-    )
-    await told(bot, "我有什么待办？", "Ev1", "U2", LI)
-    sent = await told(bot, "谢谢", "Ev2", "U2", LI)
-    asked, call, result, answer, last = sent[-5:]
+@each
+async def test_the_next_message_has_the_call_and_its_result_in_its_style(redis: Redis, speaker: Speaker) -> None:
+    answers = [speaker.answer(text) for text in ("您有一项待办。", "好。")]
+    bot = await assigned(redis, [speaker.call("query_todo_tasks", {}), *answers], speaker)
+    await told(bot, "我有什么待办？", "U2", LI)
+    asked, call, result, answer, last = (await told(bot, "谢谢", "U2", LI))[-5:]
     assert "我有什么待办？" in asked["content"] and "谢谢" in last["content"]
-    assert answer == {"role": "assistant", "content": say("您有一项待办。")}, "the answer in the style's own form"
+    assert answer == {"role": "assistant", "content": SAID[speaker.style.name]}, "the answer in the style's own form"
     assert call["role"] == "assistant" and "L-0001-1" in result["content"] and "task" in result["content"]
-    if style.name == "native":
+    if speaker.style.name == "native":
         [one] = call["tool_calls"]
         assert one["function"]["name"] == "query_todo_tasks" and result["tool_call_id"] == one["id"]
     else:
         assert result["role"] == "user" and result["content"].startswith("Observation")
-        decision = style.parse_reply(ModelReply(call["content"]), bot.handlers.turns.loop.tools, most=4)
-        assert type(decision).__name__ == "ToolCalls", "what it reads there it may write"
+        tools = bot.handlers.turns.loop.tools
+        decision = speaker.style.parse_reply(ModelReply(call["content"]), tools, most=4)
+        assert isinstance(decision, ToolCalls), "what it reads there it may write"
 
 
 async def test_a_change_of_style_does_not_matter(redis: Redis) -> None:
     bot = await assigned(redis, [TODO, ModelReply("您有一项待办。")])
-    await told(bot, "我有什么待办？", "Ev1", "U2", LI)
+    await told(bot, "我有什么待办？", "U2", LI)
     later = Bot(redis, [ModelReply("Final Answer: 好。")], formats=(TextFormat(),))
-    sent = "\n".join(texts(await told(later, "谢谢", "Ev2", "U2", LI)))
+    sent = "\n".join(f"{one['role']}: {one.get('content')}" for one in await told(later, "谢谢", "U2", LI))
     assert "Action: query_todo_tasks\n" in sent and "user: Observation: {" in sent
     assert "assistant: Final Answer: 您有一项待办。" in sent and "tool_calls" not in sent
 
@@ -113,22 +110,17 @@ async def test_calls_are_told_by_the_names_that_are_offered_and_none_is_told_twi
     leave = {"note": "照您说的做", **SICK, "days": 2, "end_date": ""}
     looks = [reply for _ in range(MAX_RUNS) for reply in (TODO, DONE)]
     bot = Bot(redis, [calls(("start_leave", leave)), DONE, DONE, *looks, DONE])
-    await bot.send("请病假", id="Ev1")
-    [waiting] = [one["content"] for one in await told(bot, "好了吗", "Ev2") if one["content"].startswith("<cards ")]
+    await bot.send("请病假", id="first")
+    [waiting] = [one["content"] for one in await told(bot, "好了吗") if one["content"].startswith("<cards ")]
     assert re.search(r"^- A\w+: start_leave ", waiting, re.MULTILINE)
     await bot.press(bot.chat.cards()[0], "confirm")
-    sent = await told(bot, "谢谢", "Ev3")
+    sent = await told(bot, "谢谢")
     [called] = [one["tool_calls"][0]["function"] for one in sent if "tool_calls" in one]
-    assert called["name"] == "start_leave" and json.loads(called["arguments"]) == {
-        "note": "照您说的做",
-        **SICK,
-        "approver": "U2",
-        "start_half": "am",
-        "end_half": "pm",
-    }
+    given = {"note": "照您说的做", **SICK, "approver": "U2", "start_half": "am", "end_half": "pm"}
+    assert called["name"] == "start_leave" and json.loads(called["arguments"]) == given
     for n in range(MAX_RUNS):
-        sent = await told(bot, f"待办{n}", f"look{n}")
-    old = [line for one in await told(bot, "谢谢", "late") for line in one["content"].split("\n") if "start_" in line]
+        await told(bot, f"待办{n}")
+    old = [line for one in await told(bot, "谢谢") for line in one["content"].split("\n") if "start_" in line]
     assert len(old) == 1 and re.match(r"start_leave\(leave_type=sick, start_date=.*\) → L-0001 · waiting", old[0])
     everything = json.dumps(bot.model.requests, ensure_ascii=False)
     assert "start_process" not in everything and "seen=" not in everything
@@ -159,9 +151,9 @@ async def test_what_the_program_adds_to_a_call_is_not_told(
 async def test_older_runs_are_a_line_each_that_keeps_the_numbers(redis: Redis) -> None:
     bot = await assigned(redis, [reply for _ in range(MAX_RUNS + 1) for reply in (TODO, DONE)])
     for n in range(MAX_RUNS + 1):
-        await told(bot, f"待办{n}", f"Ev{n}", "U2", LI)
-    sent = await told(bot, "谢谢", "late", "U2", LI)
-    assert len([one for one in sent if one["role"] == "tool"]) == MAX_RUNS
+        await told(bot, f"待办{n}", "U2", LI)
+    sent = await told(bot, "谢谢", "U2", LI)
+    assert len(results(sent)) == MAX_RUNS
     [folded] = [one["content"] for one in sent if one["content"].startswith('<event kind="calls" ')]
     assert folded.startswith('<event kind="calls" at="2026-11-20 10:00 +0800">\nquery_todo_tasks() → ')
     assert "L-0001" in folded and "张三" in folded and folded.endswith("\n</event>")
@@ -171,86 +163,69 @@ async def test_ids_are_unlike_and_every_call_has_its_result_also_for_responses(r
     both = calls(("query_todo_tasks", {}), ("list_people", {"name": "李"}))
     bot = await assigned(redis, [both, DONE, TODO, DONE, TODO, DONE])
     for n in range(2):
-        await told(bot, f"待办{n}", f"Ev{n}", "U2", LI)
+        await told(bot, f"待办{n}", "U2", LI)
     before = len(bot.model.requests)
-    await told(bot, "再看", "late", "U2", LI)
+    await told(bot, "再看", "U2", LI)
     sent = bot.model.requests[before + 1]
     asked = [call["id"] for one in sent for call in one.get("tool_calls", ())]
     answered = [one["tool_call_id"] for one in sent if one["role"] == "tool"]
     assert asked == answered and len(set(asked)) == 4, "servers give every first call the same id"
     messages = [json.dumps(one, ensure_ascii=False) for one in sent]
-    body = json.loads(
-        ResponsesTransport().encode_request(
-            ModelRequest(model="m", messages=messages, extra="", profile=ModelProfile(), owner="of")
-        )
-    )
+    request = ModelRequest(model="m", messages=messages, extra="", profile=ModelProfile(), owner="of")
+    body = json.loads(ResponsesTransport().encode_request(request))
     kinds = [one for one in body["input"] if one.get("type", "").startswith("function_call")]
     assert [one["type"] for one in kinds] == ["function_call", "function_call_output"] * 4
     assert [one["call_id"] for one in kinds[::2]] == [one["call_id"] for one in kinds[1::2]]
 
 
-ENDS: dict[str, tuple[str, str]] = {"send": ("succeeded", "李四"), "cancel": ("denied", "cancelled")}
+ENDS = {"send": ("succeeded", "李四"), "cancel": ("denied", "cancelled"), "expire": ("expired", "expired")}
 
 
-@pytest.mark.parametrize("choice", ENDS)
-async def test_a_call_with_a_card_is_told_with_how_it_ended(redis: Redis, choice: str) -> None:
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_call_with_a_card_is_told_with_how_it_ended(redis: Redis, end: str) -> None:
     bot = Bot(redis, [mail(), DONE, DONE, DONE])
-    await told(bot, "发邮件给李四", "Ev1")
-    sent = await told(bot, "发了吗？", "Ev2")
-    [result] = [one["content"] for one in sent if one["role"] == "tool"]
+    await told(bot, "发邮件给李四")
+    [result] = results(await told(bot, "发了吗？"))
     assert json.loads(result)["status"] == "waiting"
-    await bot.press(bot.chat.cards()[0], choice)
-    known = await bot.history.load_history(DM.conversation)
-    status, word = ENDS[choice]
+    if end == "expire":
+        bot.now_offset = timedelta(days=4)
+        await bot.handle_work((await bot.load_approval()).id, end, ExpireCard(version=1))
+    else:
+        await bot.press(bot.chat.cards()[0], end)
+    known, (status, word) = await load(bot), ENDS[end]
     lines = [one.content for one in known.entries if one.kind is EntryKind.CALLS]
     assert "→ a card waits for its button" in lines[0] and word in lines[1]
-    sent = await told(bot, "现在呢？", "Ev3")
-    [result] = [one["content"] for one in sent if one["role"] == "tool"]
+    [result] = results(await told(bot, "现在呢？"))
     assert word in result and "waiting" not in result, "once, as it ended"
     assert known.list_called_tools() == ["send_email"] and status in str(known.calls[-1])
 
 
-async def test_an_expired_card_is_told_as_one(redis: Redis) -> None:
-    bot = Bot(redis, [mail(), DONE, DONE])
-    await told(bot, "发邮件给李四", "Ev1")
-    bot.now_offset = timedelta(days=4)
-    approval = await bot.load_approval()
-    await bot.handle_work(approval.id, "expire", ExpireCard(version=1))
-    sent = await told(bot, "现在呢？", "Ev3")
-    [result] = [one["content"] for one in sent if one["role"] == "tool"]
-    assert json.loads(result)["error"] == "expired"
-
-
 async def test_slips_and_what_says_nothing_are_not_remembered(redis: Redis) -> None:
     bot = Bot(redis, [calls(("list_people", {"nam": "李"})), calls(("list_people", {"name": "李"})), DONE, DONE])
-    await told(bot, "谁姓李", "Ev1")
-    sent = await told(bot, "谢谢", "Ev2")
-    assert len([one for one in sent if one["role"] == "tool"]) == 1
+    await told(bot, "谁姓李")
+    assert len(results(await told(bot, "谢谢"))) == 1
 
 
 # Bounds
 
 
-def past(n: int, result: str = "x", args: dict[str, Any] | None = None) -> PastCall:
-    return PastCall(f"R{n}:1:0", "look", args or {}, "because", "succeeded", result)
+def past(n: int, result: str = "x") -> PastCall:
+    return PastCall(f"R{n}:1:0", "look", {}, "because", "succeeded", result)
 
 
 async def kept(history: HistoryStore, n: int, *some: PastCall) -> ConversationHistory:
-    asked = HistoryEntry.from_content("user", f"q{n}", run=f"R{n}", at_ms=n)
-    line = HistoryEntry(
-        message=HistoryEntry.from_content("user", f"folded {n}").message,
-        run=f"R{n}",
-        shown_text=None,
-        at_ms=n,
-        kind=EntryKind.CALLS,
+    asked, line, answer = (
+        HistoryEntry.from_content(role, text, run=f"R{n}", at_ms=n)
+        for role, text in (("user", f"q{n}"), ("user", f"folded {n}"), ("assistant", f"a{n}"))
     )
-    answer = HistoryEntry.from_content("assistant", f"a{n}", run=f"R{n}", at_ms=n)
-    writes = [
-        history.build_turn_write(DM.conversation, [asked, line, answer]),
-        history.build_calls_write(DM.conversation, line, some),
-    ]
-    await apply_writes(history.redis, history.keys, history.keys.get_partition(DM.conversation), writes)
+    line = replace(line, shown_text=None, kind=EntryKind.CALLS)
+    turn = history.build_turn_write(DM.conversation, [asked, line, answer])
+    await write(history, turn, history.build_calls_write(DM.conversation, line, some))
     return await history.load_history(DM.conversation)
+
+
+async def write(history: HistoryStore, *writes: Write) -> None:
+    await apply_writes(history.redis, history.keys, history.keys.get_partition(DM.conversation), writes)
 
 
 async def test_only_the_latest_runs_and_no_more_than_fits_are_sent_as_they_were(redis: Redis) -> None:
@@ -266,12 +241,9 @@ async def test_only_the_latest_runs_and_no_more_than_fits_are_sent_as_they_were(
     sent = known.list_messages(without="")
     cost = sum(estimate_tokens(call.result) for one in sent for call in one.calls or ())
     assert 1_200 <= cost <= MAX_CALL_TOKENS and [one.message for one in sent if "folded 10" in one.message]
-    assert known.tokens == sum(estimate_tokens(one.message) for one in known.list_messages(without="")), (
-        "what is always sent is what is counted"
-    )
-    await apply_writes(
-        redis, history.keys, history.keys.get_partition(DM.conversation), history.build_forget_writes(DM.conversation)
-    )
+    costs = [estimate_tokens(one.message) for one in known.list_messages(without="")]
+    assert known.tokens == sum(costs), "what is always sent is what is counted"
+    await write(history, *history.build_forget_writes(DM.conversation))
     assert not [key async for key in redis.scan_iter(f"*{DM.conversation}*")], "and all of it is forgotten"
 
 
@@ -288,19 +260,15 @@ def test_a_result_is_cut_behind_its_head_and_its_line_keeps_the_numbers_behind()
 
 
 async def test_what_main_has_written_is_read(redis: Redis) -> None:
-    keys = Keys(partitions=2)
-    history = HistoryStore(redis, keys)
+    history = HistoryStore(redis, Keys(partitions=2))
     message = json.dumps({"role": "assistant", "content": "好。\n[系统记录：没有做任何改动]"}, ensure_ascii=False)
     asked = HistoryEntry.from_content("user", "你好", run="R1", said="你好", at_ms=5)
-    home = keys.get_partition(DM.conversation)
-    value = f"20|R1\t6\t\t{message}"
-    await apply_writes(redis, keys, home, [history.build_turn_write(DM.conversation, [asked])])
-    await apply_writes(redis, keys, home, [AppendHistory(keys.build_key(home, "h", DM.conversation), [value], 8_000)])
+    key = history.keys.build_key(history.keys.get_partition(DM.conversation), "h", DM.conversation)
+    await write(history, history.build_turn_write(DM.conversation, [asked]))
+    await write(history, AppendHistory(key, [f"20|R1\t6\t\t{message}"], 8_000))
     known = await history.load_history(DM.conversation)
-    assert (
-        known.entries == [asked, HistoryEntry(message=message, run="R1", shown_text=None, at_ms=6)]
-        and known.calls == []
-    )
+    assert known.entries == [asked, HistoryEntry(message=message, run="R1", shown_text=None, at_ms=6)]
+    assert known.calls == []
 
 
 # Channels
@@ -309,23 +277,19 @@ async def test_what_main_has_written_is_read(redis: Redis) -> None:
 async def heard(redis: Redis, tool: str, args: dict[str, Any]) -> tuple[Bot, Messages]:
     """What the model of the next person in a thread reads, after one whose run has looked something up."""
     bot = await assigned(redis, [calls((tool, args)), ModelReply("我看过了。"), DONE])
-    await told(bot, "看一下", "Ev1", "U2", CHANNEL)
-    return bot, await told(bot, "他看到了什么？", "Ev2", "U3", CHANNEL)
+    await told(bot, "看一下", "U2", CHANNEL)
+    return bot, await told(bot, "他看到了什么？", "U3", CHANNEL)
 
 
-async def test_a_channel_remembers_what_everybody_may_know_and_nothing_of_what_may_not_be_said_there(
-    redis: Redis,
-) -> None:
+async def test_a_channel_remembers_only_what_everybody_may_know(redis: Redis) -> None:
     bot, sent = await heard(redis, "query_todo_tasks", {})
     assert "L-0001" not in str(sent) and "query_todo_tasks" not in str(sent)
-    here = await bot.history.load_history(CHANNEL.conversation)
+    here = await load(bot, CHANNEL)
     assert here.calls == [] and not [one for one in here.entries if one.kind]
-    assert "L-0001" in str((await bot.history.load_history(LI.conversation)).calls), "the DM to which it was told knows"
+    assert "L-0001" in str((await load(bot, LI)).calls), "the DM to which it was told knows"
     await redis.flushall()
     bot, sent = await heard(redis, "list_people", {"name": "李"})
-    assert [one for one in sent if one["role"] == "tool"] and (
-        await bot.history.load_history(CHANNEL.conversation)
-    ).calls
+    assert results(sent) and (await load(bot, CHANNEL)).calls
 
 
 async def test_negative_control_without_the_decision_it_would_stand_there(
@@ -333,23 +297,23 @@ async def test_negative_control_without_the_decision_it_would_stand_there(
 ) -> None:
     monkeypatch.setattr(disclosure, "decide_disclosure", lambda privacy, surroundings: disclosure.Disclosure.HERE)
     bot, _ = await heard(redis, "query_todo_tasks", {})
-    assert "L-0001" in str((await bot.history.load_history(CHANNEL.conversation)).calls)
+    assert "L-0001" in str((await load(bot, CHANNEL)).calls)
 
 
 async def test_a_stop_is_public_and_what_its_run_has_seen_is_not(redis: Redis) -> None:
     bot = await assigned(redis, [calls(("query_todo_tasks", {}), finish="tool_calls")] * 9 + [DONE])
-    await told(bot, "看一下", "Ev1", "U2", CHANNEL)
-    here = await bot.history.load_history(CHANNEL.conversation)
+    await told(bot, "看一下", "U2", CHANNEL)
+    here = await load(bot, CHANNEL)
     assert here.entries[-1].is_answer and here.calls == [] and "L-0001" not in str(here.stored_entries)
 
 
 async def test_of_a_card_in_the_dm_a_channel_knows_no_argument(redis: Redis) -> None:
     bot = Bot(redis, [mail(body="机密内容请勿外传，谢谢。"), DONE])
-    await told(bot, "给李四发邮件", "Ev1", "U1", CHANNEL)
-    here = await bot.history.load_history(CHANNEL.conversation)
-    assert "机密" not in str(here) and events(here.entries) == [""] and "send_email" in here.entries[-1].content
+    await told(bot, "给李四发邮件", "U1", CHANNEL)
+    here = await load(bot, CHANNEL)
+    assert "机密" not in str(here) and events(here) == [""] and "send_email" in here.entries[-1].content
     await bot.press(bot.chat.cards("DU1")[0], "send")
-    here, dm = await bot.history.load_history(CHANNEL.conversation), await bot.history.load_history("slack:T1:DU1")
+    here, dm = await load(bot, CHANNEL), await load(bot, ZHANG)
     assert "机密" not in str(here) and "机密" in str(dm.calls) and dm.list_called_tools() == ["send_email"]
 
 
@@ -358,14 +322,14 @@ async def test_of_a_card_in_the_dm_a_channel_knows_no_argument(redis: Redis) -> 
 
 async def test_receipts_stand_behind_the_answer_and_nothing_under_what_changed_nothing(redis: Redis) -> None:
     bot = Bot(redis, [LEAVE, ModelReply("已提交。"), DONE])
-    await told(bot, "请假", "Ev1")
+    await told(bot, "请假")
     await bot.press(bot.chat.cards()[0], "confirm")
-    entries = (await bot.history.load_history(DM.conversation)).entries
+    entries = (await load(bot)).entries
     answer = next(n for n, one in enumerate(entries) if one.is_answer)
     assert entries[answer].content == "已提交。", "what the bot has said and no more"
     assert entries[answer + 1].kind is EntryKind.EVENT and "L-0001" in entries[answer + 1].visible_text
-    await told(bot, "谢谢", "Ev2")
-    assert (await bot.history.load_history(DM.conversation)).entries[-1].is_answer
+    await told(bot, "谢谢")
+    assert (await load(bot)).entries[-1].is_answer
 
 
 async def test_a_decision_is_an_event_of_both_dms_with_its_words_and_once(redis: Redis) -> None:
@@ -378,16 +342,13 @@ async def test_a_decision_is_an_event_of_both_dms_with_its_words_and_once(redis:
         bot.end_at(edges)
         await bot.work()
         await bot.press(bot.chat.cards("DU2")[0], "reject", "U2", form={"opinion": opinion})
-        theirs = events((await bot.history.load_history(LI.conversation)).entries)
-        assert len(theirs) == 2 and "L-0001" in theirs[0] and "张三" in theirs[0], "the card, as it came"
-        assert "李四" in theirs[1] and "L-0001" in theirs[1] and "注意休息" in theirs[1]
-        mine = (await bot.history.load_history("slack:T1:DU1")).entries
-        assert (
-            len(events(mine)) == 1
-            and "L-0001" in mine[0].visible_text
-            and "李四驳回：同意，注意" in mine[0].visible_text
-        )
-        for one in (*mine, *(await bot.history.load_history(LI.conversation)).entries):
+        theirs, mine = await load(bot, LI), await load(bot, ZHANG)
+        came, decided = events(theirs)
+        assert "L-0001" in came and "张三" in came, "the card, as it came"
+        assert "李四" in decided and "L-0001" in decided and "注意休息" in decided
+        [heard] = events(mine)
+        assert heard == mine.entries[0].visible_text and "L-0001" in heard and "李四驳回：同意，注意" in heard
+        for one in (*mine.entries, *theirs.entries):
             assert json.loads(one.message)["role"] == "user"
             assert one.content.count("<event ") == 1 and one.content.count("</event>") == 1, "what is quoted stays in"
 
@@ -396,13 +357,12 @@ async def test_a_decision_is_an_event_of_both_dms_with_its_words_and_once(redis:
 
 async def test_a_comment_and_a_withdrawal_are_events_and_bounded(redis: Redis) -> None:
     bot = await assigned(redis, [DONE])
-    await bot.engine.execute_command(
-        CommentCommand(request="L-0001", actor="U2", text="请补 " + "长" * 900), "c", bot.today()
-    )
+    comment = CommentCommand(request="L-0001", actor="U2", text="请补 " + "长" * 900)
+    await bot.engine.execute_command(comment, "c", bot.today())
     await bot.work()
-    [event] = (await bot.history.load_history("slack:T1:DU1")).entries
+    [event] = (await load(bot, ZHANG)).entries
     assert "李四对" in event.visible_text and len(event.visible_text) <= 300
-    sent = await told(bot, "怎么了？", "Ev1")
+    sent = await told(bot, "怎么了？")
     assert sent[-2]["content"].startswith('<event at="2026-11-20 10:00 +0800">\n李四对')
     assert [one["role"] for one in sent[-2:]] == ["user", "user"]
 
@@ -423,26 +383,22 @@ async def test_a_press_waits_for_none_of_it(redis: Redis) -> None:
     await lease.commit(*await bot.dispatcher.handle_item(lease))
     assert asked == [] and (await bot.load_approval()).effect.value == "done"
     await bot.work()
-    assert "U2" in asked and len(events((await bot.history.load_history(LI.conversation)).entries)) == 2
+    assert "U2" in asked and len(events(await load(bot, LI))) == 2
 
 
-async def test_an_event_alone_is_no_turn_to_be_folded_but_goes_with_the_one_before(redis: Redis) -> None:
-    known = ConversationHistory(
-        stored_entries=[
-            f"50:{50 * (n + 1)}|{run}\t{n}\t\t{kind}{message}" for n, (run, kind, message) in enumerate(ROWS)
-        ]
-    )
-    part = choose_compaction_range(known, ())
+def test_an_event_alone_is_no_turn_to_be_folded_but_goes_with_the_one_before() -> None:
+    event = 'event\t{"role": "user", "content": "<event at=\\"x\\">\\ny\\n</event>"}'
+    turn = ['{"role": "user", "content": "q"}', '{"role": "assistant", "content": "a"}']
+    rows = [
+        *(("R1", one) for one in turn),
+        ("", event),
+        *((run, one) for run in ("R2", "R3") for one in turn),
+        ("", event),
+    ]
+    stored = [f"50:{50 * n}|{run}\t{n - 1}\t\t{text}" for n, (run, text) in enumerate(rows, 1)]
+    part = choose_compaction_range(ConversationHistory(stored_entries=stored), ())
     assert part is not None and [one.run for one in part.entries] == ["R1", "R1", "", "R2", "R2"]
     assert part.turn_count == 2 and not part.missed
-
-
-ASKED, SAID = '{"role": "user", "content": "q"}', '{"role": "assistant", "content": "a"}'
-EVENT = '{"role": "user", "content": "<event at=\\"x\\">\\ny\\n</event>"}'
-ROWS = [
-    ("R1", "", ASKED), ("R1", "", SAID), ("", "event\t", EVENT), ("R2", "", ASKED), ("R2", "", SAID),
-    ("R3", "", ASKED), ("R3", "", SAID), ("", "event\t", EVENT),
-]  # fmt: skip
 
 
 # What an answer may rest on
@@ -450,8 +406,8 @@ ROWS = [
 
 async def follow_up(redis: Redis, answer: str) -> str:
     bot = await assigned(redis, [TODO, ModelReply("您有一项待办。"), *[ModelReply(answer)] * 3])
-    await told(bot, "我有什么待办？", "Ev1", "U2", LI)
-    await told(bot, "是谁的，单号多少？", "Ev2", "U2", LI)
+    await told(bot, "我有什么待办？", "U2", LI)
+    await told(bot, "是谁的，单号多少？", "U2", LI)
     return bot.chat.texts("DU2")[-1]
 
 
@@ -471,22 +427,21 @@ async def test_negative_control_forgotten_results_support_nothing(
 async def test_what_a_call_was_given_supports_figures_and_no_deed(redis: Redis) -> None:
     given = mail(body="会议改到 2026-12-24，已经批准了 L-0077。")
     bot = Bot(redis, [given, DONE, ModelReply("邮件里写的是 2026-12-24。"), *[ModelReply("L-0077 已经批准了。")] * 8])
-    await told(bot, "给李四发邮件", "Ev1")
-    await told(bot, "邮件里写的是哪天？", "Ev2")
-    assert bot.chat.texts()[-1] == "好的。"
-    await told(bot, "邮件里写的是哪天？", "Ev3")
-    assert bot.chat.texts()[-1] == "邮件里写的是 2026-12-24。"
-    await told(bot, "L-0077 呢？", "Ev4")
+    await told(bot, "给李四发邮件")
+    for answer in ("好的。", "邮件里写的是 2026-12-24。"):
+        await told(bot, "邮件里写的是哪天？")
+        assert bot.chat.texts()[-1] == answer
+    await told(bot, "L-0077 呢？")
     assert "L-0077" not in bot.chat.posts[-1].post.receipt, "the engine knows nothing of it"
     await bot.press(bot.chat.cards()[0], "send")
-    await told(bot, "L-0077 呢？", "Ev5")
+    await told(bot, "L-0077 呢？")
     assert len(bot.mailer.mails) == 1 and "L-0077" not in bot.chat.posts[-1].post.receipt
 
 
 async def test_what_was_quoted_bears_out_no_deed_and_what_was_told_does(redis: Redis) -> None:
     bot = await assigned(redis, [ModelReply("L-0001 已经驳回了。"), *[ModelReply("给王五的邮件已经发出了。")] * 4])
     await bot.press(bot.chat.cards("DU2")[0], "reject", "U2", form={"opinion": "给王五的邮件已经发出了"})
-    await told(bot, "怎么样了？", "Ev1")
+    await told(bot, "怎么样了？")
     assert "⚠" not in bot.chat.texts()[-1] and "现在：L-0001 已驳回" in bot.chat.posts[-1].post.receipt
-    await told(bot, "邮件呢？", "Ev2")
+    await told(bot, "邮件呢？")
     assert bot.chat.posts[-1].post.receipt == "系统记录：没有做任何改动"

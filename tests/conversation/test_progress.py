@@ -55,28 +55,20 @@ async def test_a_reply_a_step_and_while_it_is_crowded_they_are_merged_and_none_i
     assert chat.posts == [] and len(one.step_lines) == 3, "kept for `countersign show`"
 
 
-class Watch:
-    """A clock that a test sets (ms)."""
-
-    ms = 0
-
-    def __call__(self) -> datetime:
-        return datetime.fromtimestamp(self.ms / 1000, UTC)
-
-
-async def lived(chat: CrowdedChannel, one: Run, moments_ms: list[int]) -> ProgressReporter:
+async def lived(*moments_ms: int) -> tuple[CrowdedChannel, Run, ProgressReporter]:
     """A run that ends a step at each of these moments."""
-    watch = Watch()
-    reporter = ProgressReporter(platform=build_platform(chat, MemoryDirectory()), clock=Clock(read_now=watch))
-    for watch.ms in moments_ms:
+    chat, one, now_ms = CrowdedChannel(), run(), 0
+    clock = Clock(read_now=lambda: datetime.fromtimestamp(now_ms / 1000, UTC))
+    reporter = ProgressReporter(platform=build_platform(chat, MemoryDirectory()), clock=clock)
+    for moment_ms in moments_ms:
+        now_ms = moment_ms
         reporter.add_steps(one, [step()])
         await reporter.show_progress(one, again=False, wait_ms=None)
-    return reporter
+    return chat, one, reporter
 
 
 async def test_a_short_run_shows_its_steps_once_when_it_is_over() -> None:
-    chat, one = CrowdedChannel(), run()
-    reporter = await lived(chat, one, [100, 900, 2_000])
+    chat, one, reporter = await lived(100, 900, 2_000)
     assert chat.posts == []
     one.result, one.state.active_ms = RunResult(text="done"), 2_300
     await reporter.flush_lines(one, again=False)
@@ -85,8 +77,7 @@ async def test_a_short_run_shows_its_steps_once_when_it_is_over() -> None:
 
 
 async def test_a_long_run_rewrites_one_message_every_three_seconds_at_most() -> None:
-    chat, one = CrowdedChannel(), run()
-    reporter = await lived(chat, one, list(range(1_000, 31_000, 500)))
+    chat, one, reporter = await lived(*range(1_000, 31_000, 500))
     assert len(chat.posts) == 1 and 8 <= len(chat.updates) <= 9
     one.result = RunResult(text="no", stop_reason="steps")
     await reporter.flush_lines(one, again=False)
@@ -101,28 +92,26 @@ async def test_a_long_run_rewrites_one_message_every_three_seconds_at_most() -> 
     ("status", "title"), [(RunStatus.PAUSED, "Waiting for a decision"), (RunStatus.CANCELLED, "Cancelled")]
 )
 async def test_the_title_says_how_the_run_stands(status: RunStatus, title: str) -> None:
-    chat, one = CrowdedChannel(), run()
-    reporter = await lived(chat, one, [4_000])
+    chat, one, reporter = await lived(4_000)
     one.status = status
     await reporter.flush_lines(one, again=False)
     assert chat.texts()[0].startswith(title) and len(chat.updates) == 1
 
 
 async def test_a_short_run_that_waits_for_its_card_shows_nothing_beside_it() -> None:
-    chat, one = CrowdedChannel(), run()
-    reporter = await lived(chat, one, [100])
+    chat, one, reporter = await lived(100)
     one.status = RunStatus.PAUSED
     await reporter.flush_lines(one, again=False)
     assert chat.posts == chat.updates == []
 
 
-@pytest.mark.parametrize("language", ["zh", "en"])
-def test_a_line_has_number_action_subject_result_and_reason_but_no_json(language: str) -> None:
-    text = render_step_line(4, step(name="Li Si"), language)
-    assert text.startswith("4. ") and "Li Si" in text and text.endswith("_to know who may approve_")
-    assert "{" not in text and "list_people" not in text
-    text = render_step_line(1, step("fly_to_the_moon", "x" * 500), language)
-    assert "fly_to_the_moon" in text and len(text) < 300
+def test_a_line_has_number_action_subject_result_and_reason_but_no_json() -> None:
+    for language in ("zh", "en"):
+        text = render_step_line(4, step(name="Li Si"), language)
+        assert text.startswith("4. ") and "Li Si" in text and text.endswith("_to know who may approve_")
+        assert "{" not in text and "list_people" not in text
+        text = render_step_line(1, step("fly_to_the_moon", "x" * 500), language)
+        assert "fly_to_the_moon" in text and len(text) < 300
 
 
 def test_the_receipt_contradicts_a_model_that_claims_more_and_says_who_decided() -> None:

@@ -17,16 +17,17 @@ from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply, RawToolCall
 from bot.agent.tool_search import FIND, build_find_tool
-from bot.chat.messages import ChannelReaders, Click, Message, MessageRef, Place, Post, SentFile
+from bot.chat.messages import ChannelReaders, MessageRef, Place, Post, SentFile
 from bot.chat.slack.blocks import render_post
 from bot.core import disclosure
 from bot.core.disclosure import Disclosure, decide_disclosure
 from bot.core.history_entries import EntryKind
 from bot.core.i18n import translate
 from bot.core.run_state import RunState
-from bot.core.work_items import ButtonPressed, MessageReceived, ResumeRun
+from bot.core.work_items import ResumeRun
 from tests.harness.memory_bot import HANDBOOK, TODAY, Bot, every_edge
-from tests.harness.memory_platform import DM, Edges, MemoryChannel, PostedMessage
+from tests.harness.memory_platform import Edges, MemoryChannel
+from tests.harness.tools import build_tool
 from tests.stories.script import calls, open_cards
 from tools.catalog import TOOLS
 from tools.spec import FrozenModel, Person, Privacy, TextRef, ToolOutcome
@@ -126,19 +127,8 @@ def foreign(name: str, privacy: Privacy | None) -> Tool:
     async def run(use: ToolContext, args: Customer) -> ToolOutcome:
         return ToolOutcome(data={"found": TEXTS[7]}, summary=TextRef(key="result.server", params={"server": TEXTS[7]}))
 
-    return Tool(
-        name=name,
-        purpose="Looks up a customer.",
-        use_when="",
-        avoid_when="",
-        args=Customer,
-        returns="",
-        errors={},
-        example={},
-        run=run,
-        server="crm",
-        **({"privacy": privacy} if privacy else {}),
-    )
+    told = {"privacy": privacy} if privacy else {}
+    return build_tool(name, Customer, run, purpose="Looks up a customer.", server="crm", **told)
 
 
 def test_every_tool_has_its_scene() -> None:
@@ -170,10 +160,8 @@ class Blabber:
         if self.again:
             self.again = False
             known = " ".join(one for one in (*TEXTS, *TYPED, *SICK_FIELDS, *OWN_FIELDS) if one in self.saw)
-            wanted = RawToolCall(
-                "call_1", "calculate", json.dumps({"reason": known or "to count", "expression": "1+1"})
-            )
-            return ModelReply(calls=(wanted,), finish="tool_calls")
+            args = {"reason": known or "to count", "expression": "1+1"}
+            return ModelReply(calls=(RawToolCall("call_1", "calculate", json.dumps(args)),), finish="tool_calls")
         return ModelReply(text=f"I know: {MARKUP.sub(' ', self.saw)}")
 
 
@@ -184,11 +172,9 @@ class Loud(MemoryChannel):
     ever: list[tuple[str, str]] = field(default_factory=list)
     """(channel, what people or programs there could read)."""
 
-    async def post_message(
-        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
-    ) -> MessageRef:
+    async def post_message(self, place: Place, post: Post, *, key: str, **more: Any) -> MessageRef:
         self.ever.append((place.channel, f"{key} {readable(post)}"))
-        return await super().post_message(place, post, key=key, again=again, wait_ms=wait_ms)
+        return await super().post_message(place, post, key=key, **more)
 
     async def update_message(self, ref: MessageRef, post: Post) -> None:
         self.ever.append((ref.channel, readable(post)))
@@ -198,11 +184,9 @@ class Loud(MemoryChannel):
         self.ever.append((f"whispered to {person}", text))
         await super().post_ephemeral(place, person, text)
 
-    async def upload_picture(
-        self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
-    ) -> None:
-        self.ever.append((place.channel, f"{name} {title} {alt} {key}"))
-        await super().upload_picture(place, picture, name=name, title=title, alt=alt, key=key, again=again)
+    async def upload_picture(self, place: Place, picture: bytes, **more: Any) -> None:
+        self.ever.append((place.channel, f"{more}"))
+        await super().upload_picture(place, picture, **more)
 
 
 def readable(post: Post) -> str:
@@ -214,19 +198,10 @@ class Walk:
     """One installation full of secrets, and one reader who asks for everything in one place."""
 
     def __init__(self, redis: Redis) -> None:
-        servers = {
-            one.name: one for one in (foreign("crm__lookup", Privacy.PRIVATE), foreign("crm__nobody_said", None))
-        }
+        servers = [foreign("crm__lookup", Privacy.PRIVATE), foreign("crm__nobody_said", None)]
+        more: dict[str, Any] = {"tools_most": 60, "think_tool": "on", "history_tokens": 2_000, "channel": Loud}
         self.model = Blabber()
-        self.bot = Bot(
-            redis,
-            handbook=HANDBOOK,
-            mcp_tools=servers,
-            tools_most=60,
-            think_tool="on",
-            history_tokens=2_000,
-            channel=Loud,
-        )
+        self.bot = Bot(redis, handbook=HANDBOOK, mcp_tools={one.name: one for one in servers}, **more)
         self.chat = cast(Loud, self.bot.chat)
         self.bot.use_model(self.model)
         boss = Person(id=ADMIN, name="管理员", roles=frozenset({"admin"}), locale="zh-CN")
@@ -238,9 +213,8 @@ class Walk:
         """Requests of the author with a secret in each of their fields."""
         engine, now = self.bot.engine, self.bot.today()
         await self.bot.files.announce_files("U1", [SentFile(id=f"F{TEXTS[1]}", name="scan.png")])
-        await engine.start_request(
-            "leave", {**SICK, "reason": f"胃镜 {TEXTS[0]}", "attachment": f"F{TEXTS[1]}"}, "U1", "a", now
-        )
+        form = {**SICK, "reason": f"胃镜 {TEXTS[0]}", "attachment": f"F{TEXTS[1]}"}
+        await engine.start_request("leave", form, "U1", "a", now)
         await engine.start_request("leave", {**ANNUAL, "reason": TEXTS[1]}, "U1", "b", now)
         for n in range(5):
             form = {**DINNER, "reason": TEXTS[n % 3], "receipt": f"F{TEXTS[1]}"}
@@ -259,9 +233,7 @@ class Walk:
         self.numbers += 1
         self.model.tool, self.model.args, self.model.saw, self.model.again = tool, args or {}, "", False
         self.begun, self.shown = len(self.chat.ever), len(self.chat.posts)
-        message = Message(id=f"Ev{self.numbers}", place=place, person=reader, text="please", at=f"1.{self.numbers}")
-        await self.bot.lanes.enqueue(place.conversation, message.id, MessageReceived(message=message).model_dump_json())
-        await self.bot.work()
+        await self.bot.send("please", reader, f"Ev{self.numbers}", place)
 
     async def press_everything(self, reader: str) -> None:
         """Whatever this reader was brought since the last question, wherever it stands."""
@@ -269,18 +241,9 @@ class Walk:
             buttons = one.post.card.buttons if one.post.card else ()
             yes = [button for button in buttons if button.choice in ("confirm", "send", "approve")]
             if yes and one.place.channel in (f"D{reader}", *(p.channel for p in PLACES.values() if p)):
-                await self._press(one, yes[0].choice, reader)
+                self.numbers += 1
+                await self.bot.put_button_press(yes[0], reader, f"press{self.numbers}", place=one.place)
         await self.bot.work()
-
-    async def _press(self, one: PostedMessage, choice: str, reader: str) -> None:
-        assert one.post.card is not None
-        button = next(b for b in one.post.card.buttons if b.choice == choice)
-        self.numbers += 1
-        click = Click(
-            id=f"press{self.numbers}", approval=button.approval, version=button.version, choice=choice, person=reader,
-            place=one.place,
-        )  # fmt: skip
-        await self.bot.lanes.enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
 
     def leaks(self, name: str, reader: str) -> list[str]:
         """Secrets that anybody but the reader could have read since the last question, with what they stood in."""
@@ -393,9 +356,8 @@ async def test_killed_anywhere_the_answer_is_in_the_dm_once_and_the_pointer_once
         assert [one for one in bot.chat.keys("C1") if one.endswith(":pointer")] and len(bot.chat.keys("C1")) <= 3
         assert not [one for one in bot.chat.texts("C1") if "GEHEIM" in one]
         told = (await bot.history.load_history(Place(team="T1", channel="DU2", direct=True).conversation)).entries
-        assert [one.kind for one in told] == [EntryKind.SAID, EntryKind.CALLS, EntryKind.SAID] and "GEHEIM1" in told[
-            -1
-        ].content
+        assert [one.kind for one in told] == [EntryKind.SAID, EntryKind.CALLS, EntryKind.SAID]
+        assert "GEHEIM1" in told[-1].content
         here = (await bot.history.load_history(place.conversation)).entries
         assert len(here) == 2 and "GEHEIM" not in here[1].content
 
@@ -412,22 +374,17 @@ async def test_a_card_that_waits_in_the_dm_is_an_open_one_of_that_dm_and_of_nobo
         bot.model.requests.clear()
         await bot.send("hm", person=person, id=f"Ev{person}{where.channel}", place=where)
         assert (waiting.approval in open_cards(bot.model.requests[0])) is listed
-        assert ("GEHEIM1" in str(bot.model.requests[0])) is (listed and where.direct), (
-            "what it says, the DM alone knows"
-        )
+        is_said = "GEHEIM1" in str(bot.model.requests[0])
+        assert is_said is (listed and where.direct), "what it says, the DM alone knows"
     await bot.press(bot.chat.cards("DU1")[0], "cancel")
     assert not (await bot.runs.load_conversation(dm.conversation, bot.history)).waiting
 
 
-async def test_records_of_the_version_before_are_read_and_count_as_private(redis: Redis) -> None:
-    """A run without `privacy`, and one that waits without its person's name."""
+def test_records_of_the_version_before_count_as_private() -> None:
+    """Those without `privacy`."""
     assert RunState.model_validate({"messages": []}).privacy is Privacy.PRIVATE
     resume = {"kind": "resume_run", "run": "R", "uid": "u", "status": "succeeded", "observation": {}}
     assert ResumeRun.model_validate(resume).privacy is Privacy.PRIVATE
-    bot = Bot(redis)
-    await redis.hset(bot.runs._build_paused_key(DM.conversation), "R1", "A1 send_email")
-    [waiting] = (await bot.runs.load_conversation(DM.conversation, bot.history)).waiting
-    assert (waiting.tool, waiting.person) == ("send_email", "")
 
 
 # Names

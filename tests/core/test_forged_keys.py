@@ -10,6 +10,7 @@ from bot.chat.messages import Click
 from bot.core.records import ApprovalState
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
+from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
 
@@ -23,25 +24,21 @@ CHOICES = (
 )
 
 
-async def put_card(redis: Redis, *script: object) -> tuple[Bot, Click]:
+async def put_card(redis: Redis, *script: Scripted) -> tuple[Bot, Click]:
     """A card, and a press on it that nothing is said of yet."""
-    bot = Bot(redis, [*script, DONE, DONE])  # type: ignore[list-item]
+    bot = Bot(redis, [*script, DONE, DONE])
     await bot.send("请办理")
-    button = bot.chat.cards()[0].buttons[0]
-    return bot, Click(
-        id="forged", approval=button.approval, version=button.version, choice=button.choice, person="U1", place=DM
-    )
+    shown = bot.chat.cards()[0].buttons[0]
+    about = {"approval": shown.approval, "version": shown.version, "choice": shown.choice}
+    return bot, Click(id="forged", person="U1", place=DM, **about)
 
 
 @pytest.mark.parametrize("card", ["mail", "leave"])
 async def test_a_forged_dialog_is_never_an_error(redis: Redis, card: str) -> None:
     bot, click = await put_card(redis, mail() if card == "mail" else LEAVE)
-    people, versions = ("U1", "U2", "U404"), (1, 2)
-    for number, (choice, form, person, version) in enumerate(product(CHOICES, FORMS, people, versions)):
-        forged = click.model_copy(
-            update={"id": f"v{number}", "choice": choice, "form": form, "person": person, "version": version}
-        )
-        problems = await check_dialog(bot.ingress.cards, forged)
+    for number, given in enumerate(product(CHOICES, FORMS, ("U1", "U2", "U404"), (1, 2))):
+        changed = dict(zip(("choice", "form", "person", "version"), given, strict=True))
+        problems = await check_dialog(bot.ingress.cards, click.model_copy(update={"id": f"v{number}", **changed}))
         assert all(isinstance(sentence, str) and sentence for sentence in problems.values())
     unknown = click.model_copy(update={"approval": "A00000000000000", "form": {}})
     assert not await check_dialog(bot.ingress.cards, unknown)

@@ -25,6 +25,7 @@ from bot.app import mcp_file
 from bot.app.mcp_file import load_mcp_servers
 from bot.app.settings import Settings
 from bot.core import logs, redaction
+from bot.core.i18n import load_sentences
 from bot.core.redaction import (
     MASK,
     MIN_SECRET_LENGTH,
@@ -56,7 +57,6 @@ def fresh() -> Iterator[None]:
 
 
 def test_a_shape_is_not_read(subtests: pytest.Subtests) -> None:
-    assert len(LEAKS) >= 60
     for name, (said, secret) in (LEAKS | FURTHER).items():
         with subtests.test(name):
             assert secret in said, "control"
@@ -64,19 +64,8 @@ def test_a_shape_is_not_read(subtests: pytest.Subtests) -> None:
                 shown = redact_text(text)
                 assert secret not in shown and written(secret)[1:-1] not in shown
                 assert redact_text(shown) == shown, "once is enough"
-
-
-def test_json_stays_json() -> None:
-    broken = list[str]()
-    for name, (said, _) in (LEAKS | FURTHER).items():
-        try:
-            whole = json.loads(redact_text(json.dumps({"a": said, "c": 1})))["c"] == 1
-            whole = whole and (not said.startswith('{"') or bool(json.loads(redact_text(said))))
-        except ValueError:
-            whole = False
-        if not whole:
-            broken.append(name)
-    assert broken == []
+            assert json.loads(redact_text(json.dumps({"a": said, "c": 1})))["c"] == 1
+            assert not said.startswith('{"') or json.loads(redact_text(said))
 
 
 def written(value: object) -> str:
@@ -84,30 +73,18 @@ def written(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def test_what_is_no_secret_stays() -> None:
-    assert len(HARMLESS) > 25
+def test_what_is_no_secret_stays_and_so_do_the_words_of_the_product() -> None:
+    sentences = [both.values() for key, both in load_sentences().items() if not key.startswith("page.")]
+    ours = [text for both in sentences for text in both if "@" not in text and "sk-" not in text]
+    assert len(ours) > 500
+    assert [text for text in ours if redact_text(text) != text] == []
     for personal in (False, True):
         remember_secrets([OURS], personal=personal)
         texts = [*HARMLESS, *(written({"said": text}) for text in HARMLESS)]
         assert [text for text in texts if redact_text(text) != text] == []
 
 
-def test_our_own_lines_stay_as_they_are(stream: io.StringIO) -> None:
-    """The words of the product, as examples of what is written: not one of them is a secret."""
-    words = [text for both in company_sentences() for text in both if "@" not in text and "sk-" not in text]
-    assert len(words) > 500
-    changed = [text for text in words if redact_text(text) != text]
-    assert changed == []
-
-
-def company_sentences() -> list[list[str]]:
-    from bot.core.i18n import load_sentences
-
-    return [list(both.values()) for key, both in load_sentences().items() if not key.startswith("page.")]
-
-
 def test_personal_numbers_are_kept_out_by_setting(subtests: pytest.Subtests) -> None:
-    assert len(PERSONAL) >= 8
     for name, (said, number) in PERSONAL.items():
         forget_secrets()
         with subtests.test(name):
@@ -196,10 +173,12 @@ def test_what_was_known_stays_known_and_the_mask_is_no_secret() -> None:
     assert redact_text("tulip-77 13912345678") == "tulip-77 13912345678"
 
 
+MASKED = [line.split("\t") for line in Path(__file__).with_name("masked.tsv").read_text(encoding="utf-8").splitlines()]
+
+
 def test_what_is_masked_is_the_value_all_of_it_and_nothing_else(subtests: pytest.Subtests) -> None:
-    lines = Path(__file__).with_name("masked.tsv").read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 39
-    for said, shown in (line.split("\t") for line in lines):
+    assert len(MASKED) == 89
+    for said, shown in MASKED:
         with subtests.test(said):
             assert redact_text(said) == shown == redact_text(shown) and redact_text(f"a {said}") == f"a {shown}"
 
@@ -243,16 +222,10 @@ def test_every_secret_of_the_servers_is_known(tmp_path: Path, monkeypatch: pytes
     )  # fmt: skip
     monkeypatch.setattr(mcp_file, "load_environment", lambda: {"T": "filled-in-83"})
     load_mcp_servers(Settings(_env_file=None, mcp_file=file))  # type: ignore[call-arg]
-    for secret in [
-        "cli-key-77",
-        "cli-token-78",
-        "filled-in-83",
-        "db-pass-79",
-        "r4nd0m-mixed-80",
-        "url-key-81",
-        "hdr-82",
-    ]:
-        assert "***" in redact_text(f"he said {secret}, then") and secret not in redact_text(f"he said {secret}, then")
+    for secret in (
+        *("cli-key-77", "cli-token-78", "filled-in-83", "db-pass-79", "r4nd0m-mixed-80", "url-key-81", "hdr-82"),
+    ):
+        assert redact_text(f"he said {secret}, then") == "he said ***, then"
     assert redact_text("it is readonly") == "it is readonly", "a plain word of the file is no secret"
 
 
@@ -348,95 +321,31 @@ def test_negative_control_without_redaction_they_are_read(
 
 # Signs: a text in which none stands is left alone at once. So each has to let through what it is for.
 
-WORD = "4eC39HqLyjWDarjtT1zdp7dc"
-ALONE: dict[str, tuple[str, str]] = {
-    "xox": ("xoxb-123-456-abcDEF", "456-abcDEF"),
-    "xapp": ("xapp-1-A0-99-abc", "A0-99"),
-    "sk-": ("sent sk-Ab_c-123456 to it", "Ab_c-123456"),
-    "bearer": ("Bearer abc.def-ghi", "abc.def"),
-    "basic": ("Basic bGlzaTpodW50ZXIy", "bGlzaTpodW50ZXIy"),
-    "://": ('{"url": "wss://link/", "ticket": "abc-1"}', "abc-1"),
-    "hooks.slack": ("hooks.slack.com/services/T1/B2/abcXYZ", "abcXYZ"),
-    "ticket=": ("/link?ticket=abc-1&app_id=2", "abc-1"),
-    "token": ("its token: 9f8e7d6c5b", "9f8e7d6c5b"),
-    "secret": ('{"client_secret": "c1i3nt,s3cr3t"}', "s3cr3t"),
-    "signature": ("/o?X-Amz-Signature=deadbeef01", "deadbeef01"),
-    "password": ('{"password": "correct horse battery"}', "horse"),
-    "passwd": ("{'passwd': 'pa,ss/wo rd'}", "ss/wo"),
-    "passphrase": ("passphrase: correct horse battery", "battery"),
-    "pwd": ("Server=db;Uid=sa;Pwd=Xy-7!9;Encrypt=yes", "Xy-7!9"),
-    "api": ("/open-apis/bot/v2/hook/0d1e2f3a-77", "0d1e2f3a"),
-    "key": ("AccountKey=Eby8vdM02xNO+Q==;x=1", "Eby8vdM02"),
-    "@": ("mail to lisi@example.com", "lisi"),
-    "eyj": ("got eyJhbGciOiJI.eyJzdWIiOiJs.SflKxwRJSMeK back", "SflKxwRJ"),
-    "authorization": ("Authorization: Negotiate YIIJvwYG", "YIIJvwYG"),
-    "cookie": ("Cookie: sid=abc77; csrf=zzz88", "zzz88"),
-    "credential": ("/o?X-Amz-Credential=AKxy/2026&a=1", "AKxy/2026"),
-    "session": ("/s?session=s3ss10n77", "s3ss10n77"),
-    "webhook": ("webhook.office.com/a1b2/IncomingOf/c3d4", "c3d4"),
-    "response=": ('response="6629fae49393a0539745"', "6629fae4"),
-    "code=": ("GET /callback?code=4/0AX4XfWh&state=1", "0AX4XfWh"),
-    "sig=": ("/c/f?sv=2022&sig=mP7%2Bq%3D&se=1", "mP7%2Bq"),
-    "sas=": ("/c/f?sas=mP7%2Bq%3D&se=1", "mP7%2Bq"),
-    "auth=": ("/c/f?auth=mP7%2Bq%3D&se=1", "mP7%2Bq"),
-    "assertion=": ("/c/f?assertion=mP7%2Bq%3D&se=1", "mP7%2Bq"),
-    "密码": ("密码：小白兔77", "小白兔77"),
-    "口令": ("口令：小白兔77", "小白兔77"),
-    "密钥": ("密钥：小白兔77", "小白兔77"),
-    "令牌": ("令牌：小白兔77", "小白兔77"),
-    **{
-        prefix.casefold(): (f"it said {prefix}{rest}{WORD} twice", WORD)
-        for prefix, rest in (
-            *(("ghp_", ""), ("gho_", ""), ("ghu_", ""), ("ghs_", ""), ("ghr_", ""), ("github_pat_", "")),
-            *(("glpat-", ""), ("glrt-", ""), ("gldt-", ""), ("glcbt-", ""), ("glptt-", ""), ("glsoat-", "")),
-            *(("npm_", ""), ("dckr_", "pat_"), ("hf_", ""), ("r8_", ""), ("whsec_", ""), ("shp", "at_")),
-            *(("dop_v1", "_"), ("dor_v1", "_"), ("doo_v1", "_"), ("figd_", ""), ("ntn_", ""), ("GOCSPX", "-")),
-            *(("ya29", "."), ("AIza", ""), ("pypi-", "Ag"), ("SG.", ""), ("hvs.", ""), ("hvb.", ""), ("hvr.", "")),
-            *(("ATATT", ""), ("xai-", ""), ("pplx-", ""), ("sgp_", ""), ("LTAI", ""), ("AKID", "")),
-            *(("sk_", "live_"), ("rk_", "live_"), ("pk_", "live_"), ("glsa_", "")),
-        )
-    },
-    **{
-        prefix.casefold(): (f"it said {prefix}IOSFODNN7EXAMPLE twice", "IOSFODNN7")
-        for prefix in ("AKIA", "ASIA", "AGPA", "AIDA", "AROA", "ANPA", "ANVA")
-    },
-    "private-lines": ("Private-Lines: 1\\nGdRSnBRG27XiFWm", "GdRSnBRG"),
-    "requirepass": ("requirepass Pa55wZ9q", "Pa55wZ9q"),
-    "masterauth": ("masterauth Pa55wZ9q", "Pa55wZ9q"),
-    "identified by": ("ALTER USER x IDENTIFIED BY 'Pa55wZ9q'", "Pa55wZ9q"),
-    "--user": ("curl --user lisi:Pa55wZ9q host", "Pa55wZ9q"),
-    "-u ": ("curl -u lisi:Pa55wZ9q host", "Pa55wZ9q"),
-    "_pass": ("export DB_PASS=Pa55wZ9q", "Pa55wZ9q"),
-    "-pass": ("db-pass: Pa55wZ9q", "Pa55wZ9q"),
-    "_auth": ("npm _auth: EQ7wjJJibaZUPgHV", "EQ7wjJJi"),
-    '"auth': ('{"auth": "EQ7wjJJibaZUPgHV=="}', "EQ7wjJJi"),
-    "'auth": ("{'auth': 'EQ7wjJJibaZUPgHV=='}", "EQ7wjJJi"),
-    "iqojb3jpz2lu": ("got IQoJb3JpZ2luX2VjE6JOF8EFd0Nh", "6JOF8EFd0Nh"),
-    "fwogzxivyxdz": ("got FwoGZXIvYXdzEVfLDpgyyjVw5Han", "fLDpgyyjVw5Han"),
-    "abskqmvkcm9ja": ("got ABSKQmVkcm9jaOFQSUtleS0xyz12ABCD", "OFQSUtleS0"),
-    "altak": ("got bce-v3/ALTAK-0123456789abcdefgh", "0123456789"),
-    **{
-        prefix.casefold(): (f"it said {prefix}{WORD} twice", WORD)
-        for prefix in redaction._PREFIXES
-        if prefix.casefold() in redaction._SIGNS
-    },
-}
-"""A sign → a text that has no other one, and what of it may not be read."""
+PREFIXES = (
+    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glrt-", "gldt-", "glcbt-", "glptt-", "glsoat-"),
+    *("npm_", "dckr_pat_", "hf_", "r8_", "whsec_", "shpat_", "dop_v1_", "dor_v1_", "doo_v1_", "figd_", "ntn_"),
+    *("GOCSPX-", "ya29.", "AIza", "pypi-Ag", "SG.", "hvs.", "hvb.", "hvr.", "ATATT", "xai-", "pplx-", "sgp_"),
+    *("LTAI", "AKID", "sk_live_", "rk_live_", "pk_live_", "glsa_", *redaction._PREFIXES),
+)
+WORD, NUMBER = "4eC39HqLyjWDarjtT1zdp7dc", "IOSFODNN7EXAMPLE"
+TOKENS = [
+    *((f"it said {prefix}{WORD} twice", WORD) for prefix in PREFIXES),
+    *((f"it said {one}{NUMBER} twice", NUMBER) for one in ("AKIA", "ASIA", "AGPA", "AIDA", "AROA", "ANPA", "ANVA")),
+    ("Private-Lines: 1\\nGdRSnBRG27XiFWm", "GdRSnBRG27XiFWm"),  # cut off
+]
 
 
-def test_every_sign_has_a_text_of_its_own() -> None:
-    assert sorted(ALONE) == sorted(redaction._SIGNS)
+def test_a_token_is_known_by_its_beginning() -> None:
+    assert [said for said, secret in TOKENS if secret in redact_text(said)] == []
 
 
-def test_each_sign_alone_lets_a_secret_be_found(subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
-    signs = redaction._SIGNS
-    for sign, (said, secret) in ALONE.items():
-        with subtests.test(sign):
-            assert [one for one in signs if one in said.casefold()] == [sign]
-            assert secret in said and secret not in redact_text(said)
-            with monkeypatch.context() as without:
-                without.setattr(redaction, "_SIGNS", tuple(one for one in signs if one != sign))
-                assert secret in redact_text(said), "the negative control"
+def test_each_sign_lets_a_secret_be_found_that_no_other_does(subtests: pytest.Subtests) -> None:
+    texts = [said for said, _ in (*MASKED, *TOKENS)]
+    for sign in redaction._SIGNS:
+        with subtests.test(sign), pytest.MonkeyPatch.context() as without:
+            masked = {said: redact_text(said) for said in texts if sign in said.casefold()}
+            without.setattr(redaction, "_SIGNS", tuple(one for one in redaction._SIGNS if one != sign))
+            assert [said for said, shown in masked.items() if redact_text(said) == said != shown]
 
 
 # Names, and what stands under them
@@ -462,10 +371,6 @@ def test_a_password_may_have_blanks_and_be_a_short_number(subtests: pytest.Subte
             assert "battery" not in redact_text(f"its {name}: correct horse battery staple")
             assert "1234" not in redact_text(f"{name}=1234")
             assert redact_text("its token=1234") == "its token=1234", "control: that is a number of tokens"
-
-
-def test_a_key_of_a_mail_service_is_not_read() -> None:
-    assert redact_text("sent with key-0123456789abcdef0123456789abcdef") == "sent with key-***"
 
 
 def test_a_token_in_an_address_is_not_read_where_addresses_are() -> None:

@@ -26,30 +26,15 @@ BARE = Approval(
     id=ID, version=2, tool="t", gate=Gate.CONFIRM, proposal=PLAN, seal="s", caller="U1", place=None,
     created_ms=1_000, expires_ms=4_000,
 )  # fmt: skip
-FULL = BARE.model_copy(
-    update={
-        "place": PLACE,
-        "run": "R1",
-        "waiters": (ApprovalWaiter(run="R1", uid="u", lane="D1"),),
-        "copies": (("U1", MessageRef(channel="D1", ts="1.0")), ("U1", MessageRef(channel="D2", ts="2.0"))),
-        "delivered_version": 2,
-        "state": ApprovalState.DECIDED,
-        "decided_by": "U1",
-        "choice": "send",
-        "form": {"opinion": "好"},
-        "removed_characters": 3,
-        "press_id": "c",
-        "decided_ms": 3_000,
-        "effect": EffectState.FAILED,
-        "attempts": 2,
-        "outcome": ToolOutcome(data={"n": 1}, summary=NOTE),
-        "failure": NOTE,
-        "failure_for_model": "no",
-        "possible_change": ReceiptLine(text=NOTE, subject="U2"),
-        "parts": {"U2": PartState.DONE},
-        "sets": ("set:U2:abc",),
-    }
-)
+FULL = BARE.model_copy(update={
+    "place": PLACE, "run": "R1", "waiters": (ApprovalWaiter(run="R1", uid="u", lane="D1"),),
+    "copies": (("U1", MessageRef(channel="D1", ts="1.0")), ("U1", MessageRef(channel="D2", ts="2.0"))),
+    "delivered_version": 2, "state": ApprovalState.DECIDED, "decided_by": "U1", "choice": "send",
+    "form": {"opinion": "好"}, "removed_characters": 3, "press_id": "c", "decided_ms": 3_000,
+    "effect": EffectState.FAILED, "attempts": 2, "outcome": ToolOutcome(data={"n": 1}, summary=NOTE),
+    "failure": NOTE, "failure_for_model": "no", "possible_change": ReceiptLine(text=NOTE, subject="U2"),
+    "parts": {"U2": PartState.DONE}, "sets": ("set:U2:abc",),
+})  # fmt: skip
 
 
 @pytest.fixture
@@ -92,9 +77,8 @@ async def test_what_is_open_is_kept_until_it_is_not(store: ApprovalStore) -> Non
 
 async def test_bringing_it_to_people_changes_no_decision(store: ApprovalStore) -> None:
     await write(store, [store.build_save_write(FULL)])
-    old = BARE.model_copy(update={"waiters": (), "copies": FULL.copies[:1], "delivered_version": 1})
-    await write(store, [store.build_delivery_write(old)])
     brought = {"waiters": (), "copies": FULL.copies[:1], "delivered_version": 1}
+    await write(store, [store.build_delivery_write(BARE.model_copy(update=brought))])
     assert await store.load_approval(ID) == FULL.model_copy(update=brought)
 
 
@@ -141,17 +125,17 @@ async def test_a_press_is_written_whole_and_once(store: ApprovalStore) -> None:
     assert await store.list_open_ids(0) == [later.id] and await store.count_open_approvals() == 1
 
 
-UNDECIDED: tuple[tuple[dict[str, str], str], ...] = (
-    ({}, "gone"),
-    ({"state": "expired"}, "expired"),
-    ({"state": "withdrawn"}, "already"),
-    ({"state": "open", "version": "3"}, "stale"),
-    ({"state": "open", "expires_ms": "999"}, "expired"),
-    ({"state": "open", "expires_ms": "998"}, "expired"),
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        ({}, "gone"),
+        ({"state": "expired"}, "expired"),
+        ({"state": "withdrawn"}, "already"),
+        ({"state": "open", "version": "3"}, "stale"),
+        ({"state": "open", "expires_ms": "999"}, "expired"),
+        ({"state": "open", "expires_ms": "998"}, "expired"),
+    ],
 )
-
-
-@pytest.mark.parametrize(("record", "why"), UNDECIDED)
 async def test_what_cannot_be_decided_stays_as_it_is(store: ApprovalStore, record: dict[str, str], why: str) -> None:
     stored = {"version": "2", "expires_ms": "1000", "id": ID, **record} if record else {}
     if stored:

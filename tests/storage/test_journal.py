@@ -18,26 +18,14 @@ async def lines(journal: Journal, **wanted: object) -> list[str]:
 
 async def test_a_record_comes_back_as_it_was_written(either: Redis, keys: Keys) -> None:
     journal = Journal(either, keys)
-    await journal.append_record(
-        "D1", "step", run="R1", person="U1", channel="C1", text="查人", tool="list_people", ms=12
-    )
+    about, more = {"run": "R1", "person": "U1", "channel": "C1", "text": "查人"}, {"tool": "list_people", "ms": 12}
+    await journal.append_record("D1", "step", **about, **more)
     [record] = [record async for record in journal.stream_records()]
-    assert record == JournalRecord(
-        at_ms=record.at_ms,
-        id=record.id,
-        kind="step",
-        run="R1",
-        person="U1",
-        channel="C1",
-        text="查人",
-        more={"tool": "list_people", "ms": 12},
-    )
+    assert record == JournalRecord(at_ms=record.at_ms, id=record.id, kind="step", **about, more=more)
     assert record.id.startswith(str(record.at_ms))
 
 
-async def test_an_entry_is_written_by_the_commit_of_its_lane_and_chosen_by_kind_run_person_and_channel(
-    either: Redis, keys: Keys
-) -> None:
+async def test_an_entry_is_written_by_the_commit_of_its_lane_and_chosen_by_fields(either: Redis, keys: Keys) -> None:
     lanes, journal = Lanes(either, keys), Journal(either, keys)
     await lanes.enqueue("D1", "E1", "{}")
     [lease] = await lanes.claim("me", keys.get_partition("D1"), 1)
@@ -64,10 +52,8 @@ async def test_partitions_are_merged_in_order_across_pages(
 ) -> None:
     monkeypatch.setattr("bot.storage.journal._PAGE", 3)
     for number in range(20):
-        partition = number * 7 % 3 % keys.partitions
-        await either.xadd(
-            keys.build_key(partition, "j"), {"k": "x", "t": str(number)}, id=f"{1000 + number // 2}-{number}"
-        )
+        key = keys.build_key(number * 7 % 3 % keys.partitions, "j")
+        await either.xadd(key, {"k": "x", "t": str(number)}, id=f"{1000 + number // 2}-{number}")
     assert await lines(Journal(either, keys)) == [str(number) for number in range(20)]
 
 
@@ -157,13 +143,7 @@ async def test_a_look_at_the_last_minutes_reads_nothing_of_the_months_before(red
     now, month = int((await redis.time())[0]) * 1000, 30 * 86_400_000
     async with redis.pipeline(transaction=False) as pipe:
         for n in range(entries):
-            fields: dict[Any, Any] = {
-                "v": "1",
-                "k": "step",
-                "run": f"R{n}",
-                "who": f"U{n % 200}",
-                "t": "looks for Li Si",
-            }
+            fields = {"v": "1", "k": "step", "run": f"R{n}", "who": f"U{n % 200}", "t": "looks for Li Si"}
             pipe.xadd(keys.build_key(n % keys.partitions, "j"), fields, id=f"{now - month + month * n // entries}-{n}")
         await pipe.execute()
     journal, nobody = Journal(redis, keys), "U_NOBODY"
@@ -178,9 +158,8 @@ async def test_a_look_at_the_last_minutes_reads_nothing_of_the_months_before(red
     assert (await lines(journal, since="2m"))[-1] == "now"
     assert await count_bytes(lines(journal, since="2m")) < 20_000
     assert await count_bytes(journal.has_record("2m", person=nobody)) < 20_000
-    assert await count_bytes(journal.has_record("60d", person=nobody)) > 1_000_000, (
-        "the control: all of it is another thing"
-    )
+    whole = await count_bytes(journal.has_record("60d", person=nobody))
+    assert whole > 1_000_000, "the control: all of it is another thing"
 
 
 async def test_what_is_old_goes_also_where_nothing_is_written(either: Redis, keys: Keys) -> None:

@@ -67,22 +67,13 @@ class Receiver:
 
 def _spans(body: bytes) -> list[Got]:
     return [
-        Got(
-            one.name,
-            one.trace_id.hex(),
-            one.span_id.hex(),
-            one.parent_span_id.hex(),
-            one.start_time_unix_nano,
-            one.end_time_unix_nano,
-            one.kind,
-            one.status.code == Status.STATUS_CODE_ERROR,
-            _plain(one.attributes),
-            _plain(resource.resource.attributes),
-        )
+        Got(one.name, one.trace_id.hex(), one.span_id.hex(), one.parent_span_id.hex(),
+            one.start_time_unix_nano, one.end_time_unix_nano, one.kind, one.status.code == Status.STATUS_CODE_ERROR,
+            _plain(one.attributes), _plain(resource.resource.attributes))
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans
         for scope in resource.scope_spans
         for one in scope.spans
-    ]
+    ]  # fmt: skip
 
 
 def _plain(attributes: Any) -> dict[str, Any]:

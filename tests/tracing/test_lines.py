@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
+from bot.agent.formats.json_format import JsonFormat
 from bot.agent.model import ModelReply
 from bot.app.tracing import GATES
 from bot.core.records import Run
 from bot.core.redaction import redact_text
 from bot.tracing.lines import UNNAMED, ExportedRun, _redact_json, export_run, format_run_line
-from tests.agent.speakers import DIALECTS, Speaker, each_dialect, living, looks_it_up
-from tests.harness.memory_bot import HANDBOOK, Bot
+from tests.agent.speakers import final_object
+from tests.harness.memory_bot import Bot
 from tests.stories.script import DONE, MAIL, calls, mail
 
 
@@ -23,19 +24,6 @@ async def line(bot: Bot, run: Run, *, content: bool = False) -> ExportedRun:
     return ExportedRun.model_validate_json(
         format_run_line(await export_run(run, bot.approvals, GATES, content=content))
     )
-
-
-@each_dialect
-async def test_every_observation_stands_beside_its_call_in_every_style(redis: Redis, speaker: Speaker) -> None:
-    bot = Bot(redis, [living(speaker, looks_it_up)] * 9, handbook=HANDBOOK, formats=[speaker.style])
-    await bot.send("A night in Shanghai?")
-    told = await line(bot, bot.ended_runs[-1], content=True)
-    assert (told.style, told.calls, told.bad_calls, told.malformed) == (speaker.style.name, 5, 1, 0)
-    observed = [str(step.observation) for step in told.steps]
-    for step, observation in zip(told.steps, observed, strict=True):
-        found = "results" if step.tool == "search_handbook" else "pages" if step.status == "succeeded" else "no_section"
-        assert f'"{found}"' in observation, (step, observation)
-    assert [step.n for step in told.steps] == [1, 2, 3, 4, 5] and len(told.replies) == 6
 
 
 async def test_reads_beside_a_card_keep_their_observations(redis: Redis) -> None:
@@ -80,8 +68,7 @@ async def test_a_run_that_was_given_up_says_so(redis: Redis) -> None:
 
 async def test_the_name_of_no_tool_is_something_that_was_written(redis: Redis) -> None:
     object_ = json.dumps({"type": "tool_call", "tool": "张三的病历", "args": {}, "reason_summary": "x"})
-    speaker = next(one for one in DIALECTS if one.name == "json")
-    bot = Bot(redis, [ModelReply(text=object_), speaker.answer("好")], formats=[speaker.style])
+    bot = Bot(redis, [ModelReply(text=object_), final_object("好")], formats=[JsonFormat()])
     await bot.send("看看")
     plain, whole = await line(bot, bot.ended_runs[-1]), await line(bot, bot.ended_runs[-1], content=True)
     assert plain.steps[0].tool == UNNAMED and whole.steps[0].tool == "张三的病历"

@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 
 from bot.agent.model import Messages, ModelReply
 from bot.app.build import build_app
-from bot.app.settings import load_settings
 from bot.core.errors import SettingsError
 from bot.tracing import sending
 from tests.harness.office import ZHANG, Office, office, quick_settings
@@ -79,9 +78,7 @@ async def mailed(empty: Office, settings: Mapping[str, Any]) -> float:
     return without_ms
 
 
-async def test_a_run_that_waited_and_went_on_elsewhere_is_one_trace_by_the_conventions(
-    empty: Office, collector: Receiver
-) -> None:
+async def test_a_run_that_went_on_elsewhere_is_one_trace_by_the_conventions(empty: Office, collector: Receiver) -> None:
     without_ms = await mailed(empty, to(collector))
     spans = await collector.until(1)
     sent = b"".join(collector.bodies)
@@ -111,9 +108,7 @@ async def test_a_run_that_waited_and_went_on_elsewhere_is_one_trace_by_the_conve
     assert all(root.began_ns <= one.began_ns <= one.ended_ns <= root.ended_ns for one in spans)
 
 
-async def test_a_stop_is_an_error_of_the_trace_and_one_by_the_person_is_none(
-    empty: Office, collector: Receiver
-) -> None:
+async def test_a_stop_is_an_error_of_the_trace_but_not_one_by_the_person(empty: Office, collector: Receiver) -> None:
     async with empty.opened(model=ScriptedModel([PEOPLE] * 3 + [ModelReply(text="好")]), **to(collector)):
         await empty.answer(ZHANG, "看看")
         await empty.answer(ZHANG, "再看看")
@@ -150,9 +145,7 @@ async def test_headers_go_with_it_and_are_shown_to_nobody(empty: Office, collect
 
 
 @pytest.mark.parametrize("away", ["closed", "refuses", "hangs"])
-async def test_a_collector_that_is_away_is_nobodys_concern_and_said_once(
-    empty: Office, collector: Receiver, away: str
-) -> None:
+async def test_a_collector_that_is_away_stops_nobody(empty: Office, collector: Receiver, away: str) -> None:
     settings = to(collector)
     if away == "closed":
         settings["otel_exporter_otlp_endpoint"] = "http://127.0.0.1:9"
@@ -226,18 +219,3 @@ async def test_without_the_extra_the_start_says_how_to_get_it(empty: Office, mon
             raise AssertionError("it started")
     async with build_app(quick_settings(), empty.outside()):
         pass
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("TRACES", "on"),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"),
-        ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "perhaps"),
-    ],
-)
-def test_an_odd_setting_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, name: str, value: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(name, value)
-    with pytest.raises(SettingsError, match=name):
-        load_settings()

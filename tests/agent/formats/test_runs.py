@@ -29,9 +29,8 @@ def own(trace: RunState) -> list[dict[str, Any]]:
 @each
 async def test_a_gated_call_waits_and_is_settled_in_another_process(speaker: Speaker) -> None:
     trace = fresh()
-    events, _ = await play(
-        [speaker.call("look", {"name": "Li"}), speaker.call("pay", {"amount": 5})], [speaker.style], trace
-    )
+    script = [speaker.call("look", {"name": "Li"}), speaker.call("pay", {"amount": 5})]
+    events, _ = await play(script, [speaker.style], trace)
     assert isinstance(events[-1], RunPaused) and events[-1].proposal.args == {"amount": 5}
     trace = stored(trace)
     loop = AgentLoop(ModelInUse(ScriptedModel([]), formats=[speaker.style]), TOOLS)
@@ -73,9 +72,8 @@ async def test_a_gated_call_that_has_to_be_guessed_is_asked_for_again(speaker: S
 
 
 async def test_a_read_that_has_to_be_guessed_is_served() -> None:
-    events, _ = await play(
-        [ModelReply(text="Thought: t\nAction: Look\nAction Input: {'name': 'Li',}")], [TextFormat()], fresh(), most=1
-    )
+    guessed = ModelReply(text="Thought: t\nAction: Look\nAction Input: {'name': 'Li',}")
+    events, _ = await play([guessed], [TextFormat()], fresh(), most=1)
     assert isinstance(events[0], StepsFinished) and events[0].steps[0].call.args == {"name": "Li"}
 
 

@@ -1,20 +1,25 @@
-"""A run through the loop at every kind of endpoint: it comes to its answer, and what was learned is asked for once."""
+"""A run through the loop at every kind of endpoint: it comes to its answer, and what was learned is asked for once.
+Some chat templates take no message of the system behind the first, or no two of one side in a row: later words of the
+system are told all the same."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
 from bot.agent.limits import StopReason
-from bot.agent.loop import AgentLoop, ModelInUse, RunFinished, RunPaused, RunStopped
+from bot.agent.loop import CALL_AGAIN_NOTE, AgentLoop, ModelInUse, RunFinished, RunPaused, RunStopped
 from bot.agent.model import ModelReply
 from bot.agent.models.fallback import FallbackModel
-from bot.agent.models.model_profile import Api
+from bot.agent.models.model_profile import Api, ModelProfile
 from bot.agent.models.openai_model import open_model
 from bot.agent.models.probe import choose_format_name, find_call_problem
+from bot.agent.models.transport import SYSTEM_MARK
 from bot.core.errors import ModelFailureCause, ModelUnavailableError
 from bot.core.run_state import CallStatus
-from tests.agent.models.standins import MARK, served, standing_in
-from tests.harness.loop import Bench, acts, call
+from tests.agent.models.standins import MARK, TEMPLATES, StandIn, served, standing_in
+from tests.harness.corpus import corpus
+from tests.harness.loop import acts, call
 from tests.harness.models import LEARNED, Deaf, Notes, fresh, run
 from tests.harness.scripted_model import Scripted, ScriptedModel
 
@@ -24,53 +29,100 @@ STEPS: list[Scripted] = [
     ModelReply(text="done"),
 ]
 RAN = ["look Li", "look Wang", "look Zhao"]
-
-
-async def test_a_run_comes_to_its_answer_and_what_was_learned_is_shared(subtests: pytest.Subtests) -> None:
-    for behaviour in LEARNED:
-        with subtests.test(behaviour=behaviour):
-            notes = Notes()
-            async with standing_in(behaviour, ScriptedModel([*STEPS, *STEPS])) as serving:
-                async with open_model(serving.url, "key", "m", retries=0, memory=notes) as model:
-                    events, bench = await run(model, fresh())
-                assert events[-1] == RunFinished("done") and sorted(bench.ran) == sorted(RAN)
-                assert notes.lessons == LEARNED[behaviour]
-                before = len(serving.asked)
-                async with open_model(serving.url, "key", "m", retries=0, memory=notes) as other:
-                    events, _ = await run(other, fresh())
-                assert events[-1] == RunFinished("done")
-                steps = 2 if behaviour == "other_key" else 0  # what it does not take back is found out with each
-                assert len(serving.asked) - before == 3 + steps, "another process learns nothing anew"
-
-
+CALL = {"id": "e1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 EARLIER = [
     {"role": "user", "content": "before"},
-    {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [{"id": "e1", "type": "function", "function": {"name": "read", "arguments": "{}"}}],
-    },
+    {"role": "assistant", "content": "", "tool_calls": [CALL]},
     {"role": "tool", "tool_call_id": "e1", "content": '{"seen": 1}'},
     {"role": "assistant", "content": "earlier"},
 ]
+"""Calls are remembered in no endpoint's form: what it wants back with its own calls is not there any more."""
+TALK = [
+    {"role": "user", "content": "before"},
+    *({"role": "assistant", "content": one} for one in ("waits", "answered")),
+]
+HEAD = [
+    json.dumps({"role": "system", "content": "RULES"}),
+    json.dumps({"role": "user", "content": "<facts x>"}),
+    ",".join(map(json.dumps, TALK)),
+    json.dumps({"role": "system", "content": "Today is 2026-11-22"}),
+    json.dumps({"role": "user", "content": "<cards x>"}),
+]
+ACTION = ModelReply(text='Thought: x\nAction: look\nAction Input: {"name": "Li"}')
+NOTED: dict[str, list[Scripted]] = {
+    "native": [acts(call("look", name="Li")), acts(call("look", "b", name="Li")), ModelReply(), STEPS[-1]],
+    "text": [ACTION, ACTION, ModelReply(), ModelReply(text="Final Answer: done")],
+}
+"""A call that is repeated, a reply that cannot be used, the answer; by style."""
+LEARNED_OF_TEMPLATE = {
+    "first_system": ModelProfile(one_system=True),
+    "first_system_or_broken": ModelProfile(one_system=True),
+    "alternating": ModelProfile(one_system=True, alternates=True),
+    "message_order": ModelProfile(one_system=True, alternates=True),
+    "no_system": ModelProfile(one_system=True, no_system=True, alternates=True),
+}
 
 
-async def test_calls_of_earlier_messages_are_told_without_what_belonged_to_them(subtests: pytest.Subtests) -> None:
-    """They are remembered in no endpoint's form: what it wants back with its own calls is not there any more."""
-    for behaviour in LEARNED:
-        with subtests.test(behaviour=behaviour):
-            async with served(behaviour, [*STEPS], memory=Notes()) as (_, model):
-                events, bench = await run(model, fresh(), [",".join(json.dumps(one) for one in EARLIER)])
-            assert events[-1] == RunFinished("done") and sorted(bench.ran) == sorted(RAN)
+async def run_twice(
+    behaviour: str, script: list[Scripted], ran: list[str], head: Sequence[str], style: str = ""
+) -> tuple[StandIn, ModelProfile]:
+    """In two processes, the second of which learns nothing anew. Returns what was learned, too."""
+    notes, asked = Notes(), list[int]()
+    async with standing_in(behaviour, ScriptedModel([*script, *script])) as serving:
+        for _ in range(2):
+            trace = fresh()
+            trace.style = style
+            async with open_model(serving.url, "key", "m", retries=0, memory=notes) as model:
+                events, bench = await run(model, trace, head)
+            assert events[-1] == RunFinished("done") and sorted(bench.ran) == sorted(ran)
+            asked.append(len(serving.asked))
+    more = 2 if behaviour == "other_key" else 0  # what it does not take back is found out with each
+    assert asked[1] - asked[0] == len(script) + more
+    return serving, notes.lessons
 
 
-async def test_negative_control_without_what_was_learned_each_refuses() -> None:
+@corpus(("behaviour", "head"), [(one, head) for one in LEARNED for head in ([], [",".join(map(json.dumps, EARLIER))])])
+async def test_a_run_comes_to_its_answer_and_what_was_learned_is_shared(behaviour: str, head: list[str]) -> None:
+    _, learned = await run_twice(behaviour, STEPS, RAN, head)
+    assert learned == LEARNED[behaviour]
+
+
+@corpus(("template", "style"), [(template, style) for style in NOTED for template in LEARNED_OF_TEMPLATE
+                                if (template, style) != ("no_system", "native")])  # fmt: skip
+async def test_where_a_template_takes_no_notes_all_of_them_arrive(template: str, style: str) -> None:
+    """A note before the run, one about a repeated call, one about a reply that could not be used."""
+    serving, learned = await run_twice(template, NOTED[style], ["look Li"], HEAD, style)
+    # Results are the user's in text: none has a role of its own.
+    is_mild = (template, style) == ("message_order", "text")
+    assert learned == (ModelProfile(one_system=True) if is_mild else LEARNED_OF_TEMPLATE[template])
+    told = json.dumps(serving.asked[-1][1]["messages"], ensure_ascii=False)
+    for word in ("RULES", "<facts x>", "before", "waits", "answered", "<cards x>", "hello"):
+        assert word in told
+    for note in ("Today is 2026-11-22", CALL_AGAIN_NOTE, "Your last reply could not be used"):
+        assert f"{SYSTEM_MARK} {note}" in told
+
+
+async def test_where_all_is_taken_notes_stay_the_systems_and_nothing_is_merged() -> None:
+    async with served("thinking", [*NOTED["native"]]) as (serving, model):
+        await run(model, fresh(), HEAD)
+    sent = serving.asked[-1][1]["messages"]
+    notes = [one["content"] for one in sent if one["role"] == "system"]
+    assert [one[:9] for one in notes] == ["RULES", "Today is ", CALL_AGAIN_NOTE[:9], "Your last"]
+    assert SYSTEM_MARK not in json.dumps(sent)
+
+
+async def test_negative_control_without_what_was_learned_each_refuses(subtests: pytest.Subtests) -> None:
     """The stand-ins are as strict as they say: a plain second step ends in an error."""
-    for behaviour in ("only_responses", "thinking", "signed", "wrapped", "stream_only"):
-        async with served(behaviour, [*STEPS], api="chat") as (_, model):
-            model = Deaf(client=model.client, name=model.name, retries=0, owner=model.owner)
-            events, _ = await run(model, fresh())
-        assert isinstance(events[-1], RunStopped) and events[-1].reason is StopReason.REFUSED, behaviour
+    for behaviour in ("only_responses", "thinking", "signed", "wrapped", "stream_only", *TEMPLATES):
+        with subtests.test(behaviour=behaviour):
+            async with served(behaviour, [*STEPS], api="chat") as (_, model):
+                model = Deaf(client=model.client, name=model.name, retries=0, owner=model.owner)
+                if behaviour == "first_system_or_broken":
+                    with pytest.raises(ModelUnavailableError):
+                        await run(model, fresh(), HEAD)
+                    continue
+                events, _ = await run(model, fresh(), HEAD if behaviour in TEMPLATES else ())
+            assert isinstance(events[-1], RunStopped) and events[-1].reason is StopReason.REFUSED
 
 
 async def test_output_items_go_back_word_for_word_and_in_their_order() -> None:
@@ -90,11 +142,10 @@ async def test_what_one_endpoint_put_out_goes_to_no_other(change: str) -> None:
     trace = fresh()
     first = ScriptedModel([STEPS[0], acts(call("pay", amount=1))])
     async with standing_in("paired", first) as serving, open_model(serving.url, "key", "m", retries=0) as model:
-        events, _ = await run(model, trace)
-        assert isinstance(events[-1], RunPaused) and trace.provider_details
-    AgentLoop(ModelInUse(ScriptedModel([])), Bench().tools()).settle_call(
-        trace, events[-1].call.uid, CallStatus.SUCCEEDED, {"done": True}
-    )
+        [*_, paused], bench = await run(model, trace)
+        assert isinstance(paused, RunPaused) and trace.provider_details
+    loop = AgentLoop(ModelInUse(ScriptedModel([])), bench.tools())
+    loop.settle_call(trace, paused.call.uid, CallStatus.SUCCEEDED, {"done": True})
     async with standing_in("only_responses", ScriptedModel([ModelReply(text="done")])) as serving:
         url = serving.url if change != "url" else serving.url.replace("127.0.0.1", "localhost")
         about = {"key": ("other", "m"), "name": ("key", "n"), "url": ("key", "m")}[change]
@@ -155,11 +206,7 @@ async def test_what_is_used_up_is_not_asked_again_and_the_second_model_goes_on()
 
 
 async def test_a_server_without_tools_is_spoken_to_in_text() -> None:
-    said: list[Scripted] = [
-        ModelReply(text="hello"),
-        ModelReply(text='Thought: x\nAction: look\nAction Input: {"name": "Li"}'),
-        ModelReply(text="Final Answer: done"),
-    ]
+    said: list[Scripted] = [ModelReply(text="hello"), ACTION, ModelReply(text="Final Answer: done")]
     async with served("no_tools", said) as (_, model):
         assert choose_format_name("auto", await find_call_problem(model)) == "text"
         trace = fresh()

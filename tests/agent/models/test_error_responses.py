@@ -83,38 +83,34 @@ CAUSES: list[tuple[str, int, Any, Cause]] = [
 
 
 def test_errors_are_told_apart(subtests: pytest.Subtests) -> None:
-    for status, body, cause in [one[1:] for one in CAUSES]:
-        with subtests.test(status=status):
+    for about, status, body, cause in CAUSES:
+        with subtests.test(about):
             found = refused(status, body)
             assert classify_error(found) is cause and build_model_error(found).cause is cause
-            gone = cause in (Cause.CONTEXT, Cause.REQUEST)
-            assert isinstance(build_model_error(found), ModelRejectedError if gone else ModelUnavailableError), (
-                "a refusal is an answer: no other is asked"
-            )
+            # A refusal is an answer: no other model is asked.
+            gone = ModelRejectedError if cause in (Cause.CONTEXT, Cause.REQUEST) else ModelUnavailableError
+            assert isinstance(build_model_error(found), gone)
             assert can_retry_request(found) == (cause is Cause.BUSY)
 
 
 def test_filters_of_each_shape_keep_back() -> None:
     azure = {"code": "content_filter", "innererror": {"code": "ResponsibleAIPolicyViolation"}, "message": "x"}
-    bodies = [
+    for status, body in (
         (400, {"error": azure}),
         (400, openai("x", code="invalid_prompt")),
         (400, {"error": {"code": "1301", "message": "x"}}),
         (403, openai("Your input was flagged: moderation")),
         (400, openai("x", code="data_inspection_failed")),
-    ]
-    for status, body in bodies:
+    ):
         assert refused(status, body).is_content_filtered, body
     assert not refused(403, openai("no access")).is_content_filtered, "negative control"
-    failed = ResponsesTransport().parse_response(
-        {"status": "failed", "error": {"code": "invalid_prompt", "message": "x"}}, "m", ""
-    )
+    body = {"status": "failed", "error": {"code": "invalid_prompt", "message": "x"}}
+    failed = ResponsesTransport().parse_response(body, "m", "")
     assert not isinstance(failed, ModelReply) and failed.is_content_filtered
 
 
-def taught(status: int, body: Any, lessons: ModelProfile, *members: str, streamed: bool = False) -> ModelProfile | None:
-    refusal = refused(status, body)
-    return learn_from_error(lessons, refusal, RefusedRequest(frozenset(members), streamed))
+def taught(status: int, body: Any, lessons: ModelProfile, *members: str) -> ModelProfile | None:
+    return learn_from_error(lessons, refused(status, body), RefusedRequest(frozenset(members)))
 
 
 CHAT, RESPONSES = ModelProfile(), ModelProfile("responses")
@@ -144,14 +140,13 @@ def test_a_member_that_is_not_taken_is_left_out(subtests: pytest.Subtests) -> No
     for body, lessons, name in DROPS:
         with subtests.test(body=body):
             sent = tuple(OPTIONAL_MEMBERS[lessons.api])
+            left_out = replace(lessons, unsupported=frozenset({name}))
             for status in (400, 422):
-                assert taught(status, body, lessons, *sent) == replace(lessons, unsupported=frozenset({name}))
+                assert taught(status, body, lessons, *sent) == left_out
             for status in (401, 403, 429, 500, 503):
                 assert taught(status, body, lessons, *sent) is None, "about a key, an account or a moment"
             assert taught(400, body, lessons, *(one for one in sent if one != name)) is None, "it was not even sent"
-            assert taught(400, body, replace(lessons, unsupported=frozenset({name})), *sent) is None, (
-                "it was left out already"
-            )
+            assert taught(400, body, left_out, *sent) is None, "it was left out already"
 
 
 TOOLS = ("look", "list_people", "srv__find", "pay")
@@ -188,33 +183,67 @@ def test_a_tool_that_is_refused_is_known_by_its_name_or_number(subtests: pytest.
         with subtests.test(about):
             refusal, sent = refused(400, body), RefusedRequest(frozenset(), tools=TOOLS)
             assert classify_error(refusal) is Cause.TOOLS, "nobody is told to put it differently"
-            assert learn_from_error(CHAT, refusal, sent) == (
-                replace(CHAT, refused_tools=frozenset(names)) if names else None
-            )
-    others = (
+            lesson = replace(CHAT, refused_tools=frozenset(names)) if names else None
+            assert learn_from_error(CHAT, refusal, sent) == lesson
+    for other in (
         openai("Invalid 'messages[3].tool_calls[0].function.name': string does not match pattern 'pay'."),
         openai("Invalid schema for response_format 'pay': tools are not allowed", param="response_format"),
         openai("tool call validation failed: parameters for tool pay did not match schema", code="tool_use_failed"),
         openai('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
         openai("This model does not support the parameters: tools, tool_choice"),
         openai(TOOLS_NEED_RESPONSES, param="reasoning_effort"),
-    )
-    for other in others:
+    ):
         assert not refused(400, other).is_about_tools, other
     assert not refused(500, REFUSED_TOOLS[0][1]).is_about_tools, "about a moment"
 
 
 def test_what_is_about_something_else_teaches_nothing() -> None:
     sent = tuple(OPTIONAL_MEMBERS["chat"])
-    bodies: tuple[Any, ...] = (
+    for body in (
         openai("Invalid 'messages[3].content': string too long", param="messages[3].content"),
         openai("The weather's temperature is unknown: tool failed", param="tools[0].function"),
         openai("'tools' does not support 0.3 with this model.", param="tools"),
         {"error": None},
         [],
-    )
-    for body in bodies:
+    ):
         assert taught(400, body, CHAT, *sent) is None, body
+
+
+def learn(lessons: ModelProfile, words: str, status: int = 400) -> ModelProfile | None:
+    return learn_from_error(lessons, ErrorResponse(status, words), RefusedRequest(frozenset()))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Only user and assistant roles are supported, with the exception of an initial optional system message!",
+        "Only user, assistant and tool roles are supported!",
+        "litellm.BadRequestError: MistralException - Unexpected role 'system' after role 'assistant'",
+    ],
+)
+def test_words_of_chat_templates_that_are_known(words: str) -> None:
+    new = learn(CHAT, words)
+    assert new is not None and new.one_system and not new.no_system
+    worse = learn(new, words)
+    assert worse is not None and worse.no_system, "refused in the same words once more: it takes none"
+    assert any("system" in one for one in worse.summary_lines)
+
+
+@pytest.mark.parametrize(
+    "words", ["Invalid role 'system' at index 3.", "messages[4].role: expected 'user' or 'assistant', got 'system'"]
+)
+def test_of_words_that_nobody_knows_one_thing_is_tried_after_the_other(words: str) -> None:
+    lessons, tried = CHAT, list[str]()
+    while (new := learn(lessons, words)) is not None:
+        lessons = new
+        tried.append("; ".join(lessons.summary_lines))
+    merged = "neighbouring messages merged"
+    assert tried == ["one system message", f"one system message; {merged}", f"no system message; {merged}"]
+    other = "messages with role 'tool' must be a response to a preceding message with 'tool_calls'"
+    assert learn(CHAT, other) is None, "the control: it is about something else"
+    for status in (401, 429, 500, 503):
+        moment = "the system is busy" if status == 500 else "System message must be at the beginning."
+        assert learn(CHAT, moment, status) is None, "the control: a moment's trouble teaches nothing"
 
 
 def test_what_cannot_be_replayed_is_known_by_its_words() -> None:
@@ -233,29 +262,29 @@ def test_what_cannot_be_replayed_is_known_by_its_words() -> None:
 
 
 def test_who_is_asked_how_at_first() -> None:
-    for url, api in [
+    for url, api in (
         ("https://api.openai.com/v1/", "responses"),
         ("https://eu.api.openai.com/v1/", "responses"),
         ("https://r.openai.azure.com/openai/v1/", "responses"),
         ("https://api.deepseek.com/", "chat"),
         ("http://127.0.0.1:11434/v1/", "chat"),
         ("https://api.openai.com.evil.example/v1/", "chat"),
-    ]:
-        chosen = [choose_initial_profile(url, wish).api for wish in ("auto", "chat", "responses")]
-        assert chosen == [api, "chat", "responses"], url
+    ):
+        chosen = [choose_initial_profile(url, wish) for wish in ("auto", "chat", "responses")]
+        assert chosen == [ModelProfile(one) for one in (api, "chat", "responses")], url
+    for name in ("openai/gpt-oss-120b", "gpt-oss:20b", "GPT-OSS"):
+        chosen = choose_initial_profile("http://127.0.0.1:8080/v1", "auto", name)
+        assert chosen == ModelProfile(one_system=True), "its template leaves notes out without a word"
+    assert choose_initial_profile("https://api.openai.com/v1", "auto", "gpt-5.5") == RESPONSES, "the control"
 
 
 names = st.sampled_from(sorted({name for one in OPTIONAL_MEMBERS.values() for name in one}))
+apis = st.sampled_from(["chat", "responses"])
+returned = st.frozensets(st.sampled_from(["reasoning_content", "extra_content"]))
 lessons_ = st.builds(
-    ModelProfile,
-    st.sampled_from(["chat", "responses"]),
-    st.frozensets(st.sampled_from(["chat", "responses"])),
-    st.frozensets(names),
-    st.sampled_from(["", "none"]),
-    st.frozensets(st.sampled_from(["reasoning_content", "extra_content"])),
-    st.booleans(),
-    st.booleans(),
-)
+    ModelProfile, apis, st.frozensets(apis), st.frozensets(names), st.sampled_from(["", "none"]), returned,
+    *[st.booleans()] * 4, st.frozensets(st.just("pay")),
+)  # fmt: skip
 
 
 @given(lessons_, st.dictionaries(st.text(), st.integers()))
@@ -281,9 +310,8 @@ json_ = st.recursive(
 @given(json_, st.integers(200, 599))
 def test_whatever_an_endpoint_sends_it_is_read_without_an_error(answer: Any, status: int) -> None:
     refusal = refused(status, answer)
-    assert isinstance(build_model_error(refusal), ModelUnavailableError | ModelRejectedError) and isinstance(
-        refusal.is_content_filtered, bool
-    )
+    assert isinstance(build_model_error(refusal), ModelUnavailableError | ModelRejectedError)
+    assert isinstance(refusal.is_content_filtered, bool)
     for lessons in (CHAT, RESPONSES):
         learn_from_error(lessons, refusal, RefusedRequest(frozenset(OPTIONAL_MEMBERS[lessons.api])))
     for transport in (ChatCompletionsTransport(), ResponsesTransport()):
@@ -294,17 +322,19 @@ def test_whatever_an_endpoint_sends_it_is_read_without_an_error(answer: Any, sta
 
 
 def test_what_is_incomplete_is_never_taken_for_whole(subtests: pytest.Subtests) -> None:
-    for answer, finish in [
-        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
-        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
-        ({"status": "incomplete", "incomplete_details": {"reason": "steered"}}, "length"),
-        ({"status": "completed"}, "tool_calls"),
-    ]:
-        with subtests.test(answer=answer):
-            call = {"type": "function_call", "call_id": "c1", "id": "fc_1", "name": "pay", "arguments": "{}"}
-            usage = {"input_tokens": 9, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 3},
-                     "output_tokens_details": {"reasoning_tokens": 4}}  # fmt: skip
-            reply = ResponsesTransport().parse_response({**answer, "output": [call], "usage": usage}, "m", "tag")
+    call = {"type": "function_call", "call_id": "c1", "id": "fc_1", "name": "pay", "arguments": "{}"}
+    usage = {"input_tokens": 9, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 3},
+             "output_tokens_details": {"reasoning_tokens": 4}}  # fmt: skip
+    for reason, finish in [
+        ("max_output_tokens", "length"), ("content_filter", "content_filter"), ("steered", "length"), ("", "tool_calls")
+    ]:  # fmt: skip
+        with subtests.test(reason=reason):
+            end = (
+                {"status": "incomplete", "incomplete_details": {"reason": reason}}
+                if reason
+                else {"status": "completed"}
+            )
+            reply = ResponsesTransport().parse_response({**end, "output": [call], "usage": usage}, "m", "tag")
             assert isinstance(reply, ModelReply) and reply.finish == finish
             assert (reply.tokens_in, reply.tokens_cached, reply.tokens_out, reply.tokens_reasoning) == (9, 3, 5, 4)
 

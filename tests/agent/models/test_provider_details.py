@@ -9,14 +9,13 @@ from contextlib import asynccontextmanager
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.models.openai_model import open_model
 from bot.core.records import Run, RunStatus
 from bot.queue.writes import RPush, Set
-from tests.agent.models.standins import StandIn, standing_in
+from tests.agent.models.standins import StandIn, served
 from tests.harness.answers import answers, by_results
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import Edges
-from tests.harness.scripted_model import ScriptedModel
+from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls, mail
 
 PEOPLE = calls(("list_people", {}))
@@ -25,15 +24,17 @@ SECRET = "x" * 20
 
 
 @asynccontextmanager
-async def opened(bot: Bot, behaviour: str = "paired") -> AsyncIterator[StandIn]:
-    """The bot's model is at such an endpoint."""
-    script = ScriptedModel([by_results(PEOPLE, mail(), DONE)] * 99)
-    async with (
-        standing_in(behaviour, script) as serving,
-        open_model(serving.url, "key", "m", retries=0, api="responses") as model,
-    ):
+async def opened(bot: Bot) -> AsyncIterator[StandIn]:
+    """The bot's model is at an endpoint that wants items back."""
+    script: list[Scripted] = [by_results(PEOPLE, mail(), DONE)] * 99
+    async with served("paired", script, api="responses") as (serving, model):
         bot.use_model(model)
         yield serving
+
+
+async def load_paused_run(bot: Bot) -> Run:
+    [waiting] = await bot.list_paused_runs()
+    return await bot.runs.load_run(waiting.run)
 
 
 async def values(redis: Redis) -> str:
@@ -79,9 +80,8 @@ async def test_neither_the_conversation_nor_an_export_nor_another_run_ever_has_i
     bot = Bot(redis)
     async with opened(bot) as serving:
         await bot.send("给李四发邮件")
-        [waiting] = await bot.list_paused_runs()
-        run = await bot.runs.load_run(waiting.run)
-        assert run is not None and run.state.provider_details and SECRET in str(run.state.provider_details)
+        run = await load_paused_run(bot)
+        assert run.state.provider_details and SECRET in str(run.state.provider_details)
         assert SECRET not in str(run.state.messages) + run.model_dump_json()
         assert SECRET not in str(await bot.list_history())
         before = len(serving.asked)
@@ -95,9 +95,7 @@ async def test_an_earlier_version_reads_the_record_and_this_one_reads_its(redis:
     bot = Bot(redis)
     async with opened(bot):
         await bot.send("给李四发邮件")
-    [waiting] = await bot.list_paused_runs()
-    run = await bot.runs.load_run(waiting.run)
-    assert run is not None
+    run = await load_paused_run(bot)
     run.status, run.stored_messages = status, 0
     writes = bot.runs.build_save_writes(run)
     text = next(one.value for one in writes if isinstance(one, Set))
