@@ -11,6 +11,7 @@ from bot.core.errors import StoreUnavailableError, StoreUnconfirmedError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState
 from bot.queue.writes import apply_writes
+from tests.harness.lanes import pass_moment
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
 from tests.stories.script import DONE, mail
@@ -18,13 +19,6 @@ from tests.tools.company import ZHANG
 
 HELLO = Message(id="Ev1", place=DM, person="U1", text="hello", at="1.0")
 THERE = DM.model_copy(update={"channel": "C1", "direct": False, "thread": "9.0"})
-
-
-async def wait_for_next_millisecond(redis: Redis) -> None:
-    """By Redis's clock: a stop concerns what was put before its own millisecond."""
-    began = (await redis.time())[1] // 1000
-    while (await redis.time())[1] // 1000 == began:
-        pass
 
 
 @pytest.mark.parametrize(("setting", "value"), [("maxmemory", 1), ("min-replicas-to-write", 1), ("replica", 1)])
@@ -50,10 +44,9 @@ async def test_what_a_store_refuses_for_certain_is_told_as_not_taken(redis: Redi
 
 async def test_a_message_is_taken_once_under_each_of_its_names(redis: Redis) -> None:
     bot = Bot(redis, [DONE, DONE])
-    intake = bot.ingress
-    await intake.accept_message(HELLO, aliases=("slack:DU1:1.0",))
-    await intake.accept_message(HELLO.model_copy(update={"id": "Ev2"}), aliases=("slack:DU1:1.0",))
-    await intake.accept_message(HELLO)
+    await bot.ingress.accept_message(HELLO, aliases=("slack:DU1:1.0",))
+    await bot.ingress.accept_message(HELLO.model_copy(update={"id": "Ev2"}), aliases=("slack:DU1:1.0",))
+    await bot.ingress.accept_message(HELLO)
     await bot.work()
     assert bot.chat.texts() == ["好的。"] and len(bot.model.requests) == 1
     assert "lane.full" not in await bot.list_journal_kinds()
@@ -65,14 +58,12 @@ async def test_a_message_belongs_to_its_person_who_can_stop_it(redis: Redis) -> 
         await redis.flushall()
         bot = Bot(redis, [DONE])
         bot.directory.known.append(ZHANG.model_copy(update={"id": "U8", "roles": frozenset({"admin"})}))
-        intake = bot.ingress
-        await intake.accept_message(HELLO)
-        assert [key async for key in redis.scan_iter("*:due:*")] == [
-            bot.keys.build_key(bot.keys.get_partition(DM.conversation), "due", "U1")
-        ]
-        await wait_for_next_millisecond(redis)
+        await bot.ingress.accept_message(HELLO)
+        due = bot.keys.build_key(bot.keys.get_partition(DM.conversation), "due", "U1")
+        assert [key async for key in redis.scan_iter("*:due:*")] == [due]
+        await pass_moment(redis)  # a stop concerns what was put before its own millisecond
         stop = {"id": "Ev2", "person": stopper, "text": "停", "at": "9999999999.0"}
-        await intake.accept_message(HELLO.model_copy(update=stop))
+        await bot.ingress.accept_message(HELLO.model_copy(update=stop))
         await bot.work()
         assert (bot.model.requests == []) is stops, stopper
 

@@ -31,12 +31,8 @@ BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 LASTS = timedelta(hours=72)
 OWNER, OTHER = "U1", "U2"
 PLACE = Place(team="T", channel="D1")
-REOPENINGS = {
-    "redraft": ApprovalState.OPEN,
-    "renew": ApprovalState.EXPIRED,
-    "confirm again": ApprovalState.DECIDED,
-}
-"""Reasons for a next version → the state that it follows."""
+REOPENINGS = ("redraft", "renew", "confirm again")
+"""Reasons for a next version."""
 LEGAL: Mapping[str, set[str]] = {
     "absent": {"create_approval"},
     "open": {
@@ -93,7 +89,6 @@ class Event:
     version: int
     person: str
     choice: str
-    click: Click
     waiter: ApprovalWaiter
     apply: Callable[[Any], Approval | None]
     """Gets the card, or None."""
@@ -103,15 +98,11 @@ def make_event(name: str, pick: Pick, card: Approval | None, now: datetime) -> E
     """Make an event of this name that mostly fits the card: its version, its owner, its time."""
     version = (card.version if card else 1) + pick((0, 0, 0, -1, 1))
     person, n = pick((OWNER, OWNER, OTHER)), pick(range(4))
-    place, gate = (
-        pick((PLACE, None)),
-        pick((Gate.CONFIRM, Gate.CONFIRM, Gate.APPROVE)),
-    )
-    click = Click(
-        id=f"c{n}", approval="A", version=version, choice="send", person=person, place=PLACE, form={"opinion": f"{n}"}
-    )
-    if name == "decide_approval" and n == 3:
-        click = _taking_back(click, card)
+    place, gate = pick((PLACE, None)), pick((Gate.CONFIRM, Gate.CONFIRM, Gate.APPROVE))
+    press = {"id": f"c{n}", "choice": "send", "person": person, "form": {"opinion": f"{n}"}}
+    if name == "decide_approval" and n == 3 and card:
+        press["id"] = card.build_cancelling_press(TAKEN_BACK_CHOICE)  # the id that only a cancellation in chat has
+    click = Click(approval="A", version=version, place=PLACE, **press)
     parts, choice = {OTHER: pick(tuple(PartState))}, STOPPED_CHOICE if n % 2 else TAKEN_BACK_CHOICE
     waiter = ApprovalWaiter(run=f"R{n}", uid=f"u{n}", lane="D1")
     asked = OpenCard(approval="A", tool="t", gate=gate, proposal=make_plan(n), caller=OWNER, place=place)
@@ -138,12 +129,7 @@ def make_event(name: str, pick: Pick, card: Approval | None, now: datetime) -> E
         "confirm_effect": lambda card: state.confirm_effect(card, click),
         "settle_approval": lambda card: state.settle_approval(card),
     }
-    return Event(name, version, person, choice, click, waiter, applied[name])
-
-
-def _taking_back(click: Click, card: Approval | None) -> Click:
-    """Return the press with the id that only a cancellation in chat has."""
-    return Click(**{**dict(click), "id": card.build_cancelling_press(TAKEN_BACK_CHOICE)}) if card else click
+    return Event(name, version, person, choice, waiter, applied[name])
 
 
 BESIDE = {"record_delivery", "keep_copies", "compute_seal"}

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,26 +24,15 @@ def card(**changes: object) -> Approval:
         requester="ZHANG",
         choices=(CardChoice(name="approve"), CardChoice(name="reject")),
     )
-    base = build_card(
-        plan,
-        id="A00x",
-        version=2,
-        tool="decide_task",
-        gate=Gate.APPROVE,
-        caller="ZHANG",
-        place=None,
-        created_ms=0,
-        expires_ms=EXPIRES,
-    )
-    return base.model_copy(update=changes)
+    here = {"id": "A00x", "version": 2, "tool": "decide_task", "gate": Gate.APPROVE, "caller": "ZHANG", "place": None}
+    return build_card(plan, **here, created_ms=0, expires_ms=EXPIRES).model_copy(update=changes)
 
 
 def refused(
     approval: Approval, person: str, choice: str = "approve", version: int = 2, now: int = NOW, standing: str = ""
 ) -> str:
-    return authorize_press(
-        approval, person, choice, version, now, frozenset(standing.split()), is_feature=choice == "show"
-    )
+    for_whom = frozenset(standing.split())
+    return authorize_press(approval, person, choice, version, now, for_whom, is_feature=choice == "show")
 
 
 COPY = {"copies": (("WANG", MessageRef(channel="D", ts="1")),)}
@@ -96,9 +84,7 @@ def own(*deciders: str, gate: Gate = Gate.APPROVE) -> dict[str, object]:
         (BEGUN, "WANG", {"choice": "retry", "standing": "LI"}, "not_yours"),
     ],
 )
-def test_a_press_counts_only_in_time_and_by_who_may_decide(
-    changes: dict[str, object], person: str, more: dict[str, Any], code: str
-) -> None:
+def test_who_may_press_and_when(changes: dict[str, object], person: str, more: dict[str, Any], code: str) -> None:
     assert refused(card(**changes), person, **more) == code
 
 
@@ -112,7 +98,7 @@ def test_whom_a_card_concerns_sees_the_process_and_nobody_else_does(state: Appro
     assert refused(card(state=state, caller=""), "", "show") == "not_yours", "the engine has asked, not a person"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("choice", "effect"),
     [("retry", EffectState.FAILED), ("redo", EffectState.UNKNOWN), ("happened", EffectState.UNKNOWN)],
 )
@@ -124,31 +110,30 @@ def test_only_who_decided_says_what_became_of_it(choice: str, effect: EffectStat
     assert refused(decided.model_copy(update={"effect": EffectState.DONE}), "LI", choice) == "already"
 
 
+CARDS = st.builds(
+    card,
+    state=st.sampled_from(ApprovalState),
+    effect=st.sampled_from(EffectState),
+    gate=st.sampled_from([Gate.APPROVE, Gate.CONFIRM]),
+    decided_by=st.just("LI"),
+)
+
+
 @given(
+    approval=CARDS,
     person=st.sampled_from(["ZHANG", "LI", "WANG", ""]),
     choice=st.sampled_from(["approve", "reject", "again", "retry", "redo", "happened", "x"]),
     version=st.integers(0, 3),
     now=st.integers(0, 3_000),
-    state=st.sampled_from(list(ApprovalState)),
-    effect=st.sampled_from(list(EffectState)),
     standing=st.frozensets(st.sampled_from(["LI", "ZHANG", "SUN"])),
-    gate=st.sampled_from([Gate.APPROVE, Gate.CONFIRM]),
 )
 def test_an_effect_needs_an_open_card_of_this_version_in_time_and_the_right_person(
-    person: str,
-    choice: str,
-    version: int,
-    now: int,
-    state: ApprovalState,
-    effect: EffectState,
-    standing: frozenset[str],
-    gate: Gate,
+    approval: Approval, person: str, choice: str, version: int, now: int, standing: frozenset[str]
 ) -> None:
-    approval = card(state=state, effect=effect, decided_by="LI", gate=gate)
-    stands_in = "LI" in standing and gate is Gate.APPROVE
+    stands_in = "LI" in standing and approval.gate is Gate.APPROVE
     refusal = authorize_press(approval, person, choice, version, now, standing)
     if not refusal and choice in {"approve", "reject"}:
-        assert state is ApprovalState.OPEN and version == 2 and now < EXPIRES
+        assert approval.state is ApprovalState.OPEN and version == 2 and now < EXPIRES
         assert person == "LI" or (stands_in and person != "ZHANG")
     if person == "WANG" and not stands_in:
         assert refusal

@@ -140,12 +140,12 @@ async def test_who_cannot_be_reached_is_passed_over_unless_it_is_everybody_or_th
 async def test_of_several_copies_of_one_reader_the_last_is_the_card_and_the_others_point_to_it(bot: Bot) -> None:
     old, new, other = stand(bot, "DU2", "DU2", "DU3")
     card = make_card((LI.id, old), (LI.id, new), (WANG.id, other))
+    some = await update_copies(name_deputies(bot), card, [new])
+    assert [one.post for one in bot.chat.posts] == [BEFORE, render_card(card, LI, NAMES), BEFORE]
+    assert some.approval.copies == card.copies, "nothing is forgotten that was not looked at"
     shown = await update_copies(name_deputies(bot), card)
-    assert [one.post for one in bot.chat.posts] == [
-        render_moved_card(card, LI),
-        render_card(card, LI, NAMES),
-        render_card(card, WANG, NAMES),
-    ]
+    posts = [one.post for one in bot.chat.posts]
+    assert posts == [render_moved_card(card, LI), render_card(card, LI, NAMES), render_card(card, WANG, NAMES)]
     assert shown.approval.copies == ((LI.id, new), (WANG.id, other)) and not shown.outdated
 
 
@@ -159,23 +159,13 @@ async def test_an_older_copy_is_kept_until_it_points_to_the_newer_one(bot: Bot, 
     assert bool(shown.outdated) is kept
 
 
-async def test_of_some_copies_the_others_are_left_as_they_are(bot: Bot) -> None:
-    old, new, other = stand(bot, "DU2", "DU2", "DU3")
-    card = make_card((LI.id, old), (LI.id, new), (WANG.id, other))
-    shown = await update_copies(name_deputies(bot), card, [new])
-    assert [one.post for one in bot.chat.posts] == [BEFORE, render_card(card, LI, NAMES), BEFORE]
-    assert shown.approval.copies == card.copies, "nothing is forgotten that was not looked at"
-
-
 async def test_a_copy_of_somebody_whom_nobody_knows_is_left_as_it_is(bot: Bot) -> None:
     (copy,) = stand(bot, "DU9")
     shown = await update_copies(name_deputies(bot), make_card(("U9", copy)))
     assert bot.chat.posts[0].post == BEFORE and not shown.outdated and shown.approval.copies == (("U9", copy),)
 
 
-async def test_a_card_that_stood_in_a_channel_is_rewritten_there_and_when_it_moves_says_no_more_than_that(
-    bot: Bot,
-) -> None:
+async def test_a_card_in_a_channel_is_rewritten_there_and_when_it_moves_says_no_more_than_that(bot: Bot) -> None:
     """Cards are no longer posted in channels; older ones may be there."""
     own = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZHANG.id,)}), "place": THERE}
     (there,) = stand(bot, "C1")
@@ -212,15 +202,8 @@ async def test_an_edited_card_is_shown_anew_where_it_could_not_be_rewritten_in_f
 ) -> None:
     bot = Bot(redis)
     (copy,) = stand(bot, "C1" if place == THERE else "DU1")
-    was, now = (
-        make_card(
-            (ZHANG.id, copy),
-            place=place,
-            gate=Gate.CONFIRM,
-            proposal=PLAN.model_copy(update={"body": "x" * length, "deciders": (ZHANG.id,)}),
-        )
-        for length in (before, after)
-    )
+    plans = (PLAN.model_copy(update={"body": "x" * length, "deciders": (ZHANG.id,)}) for length in (before, after))
+    was, now = (make_card((ZHANG.id, copy), place=place, gate=Gate.CONFIRM, proposal=plan) for plan in plans)
     shown = await replace_card(name_deputies(bot), was, now, "x", again=False)
     assert len(bot.chat.posts) == 1 + anew and shown.approval.delivered_version == 2
     assert bot.chat.posts[-1].post == render_card(now, ZHANG, {ZHANG.id: list_names_by_language(ZHANG)})
@@ -279,7 +262,7 @@ async def test_a_reminder_is_told_once_a_version(bot: Bot) -> None:
         ({"proposal": PLAN.model_copy(update={"requester": "U9"})}, []),
     ],
 )
-async def test_of_what_nobody_has_answered_its_requester_gets_a_copy_to_ask_again(
+async def test_of_an_expired_card_its_requester_gets_a_copy(
     redis: Redis, changes: dict[str, Any], posted: list[str]
 ) -> None:
     bot = Bot(redis)
@@ -293,20 +276,18 @@ async def test_of_what_nobody_has_answered_its_requester_gets_a_copy_to_ask_agai
     assert len(bot.chat.posts) == 1 + len(posted)
 
 
-async def test_each_dm_with_a_copy_remembers_how_it_stands_but_those_named(bot: Bot) -> None:
+async def test_each_dm_remembers_how_its_copy_stands_but_those_named(bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second, third = stand(bot, "DU2", "DU3", "DU9")
     card = make_card((LI.id, first), (WANG.id, second), ("U9", third))
     told = await list_card_events(name_deputies(bot), card, ())
     assert list(told) == [LI.id, WANG.id] and "给李四发" in told[LI.id] and "Send this mail" in told[WANG.id]
     assert list(await list_card_events(name_deputies(bot), card, [LI.id])) == [WANG.id]
 
-
-async def test_what_is_remembered_waits_for_nobody(bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
     async def be_away(person: str) -> None:
         raise AWAY
 
     monkeypatch.setattr(bot.directory, "find_person", be_away)
-    assert await list_card_events(name_deputies(bot), OPEN, ()) == {}
+    assert await list_card_events(name_deputies(bot), card, ()) == {}, "it waits for nobody"
 
 
 async def test_names_on_a_card_are_those_of_who_decides_and_who_has_decided(bot: Bot) -> None:
@@ -321,12 +302,8 @@ async def test_names_on_a_card_are_those_of_who_decides_and_who_has_decided(bot:
 # Refusals
 
 
-DONE: dict[str, Any] = {
-    "state": ApprovalState.DECIDED,
-    "effect": EffectState.DONE,
-    "decided_by": LI.id,
-    "choice": "approve",
-}
+DONE = {"state": ApprovalState.DECIDED, "effect": EffectState.DONE, "decided_by": LI.id, "choice": "approve"}
+THREE = {"proposal": PLAN.model_copy(update={"deciders": (LI.id, "U9", WANG.id)})}
 
 
 @corpus(
@@ -334,12 +311,7 @@ DONE: dict[str, Any] = {
     [
         ("U1", {}, "not_yours", {"who": "李四", "what": ""}),
         ("U3", {}, "not_yours", {"who": "Li Si", "what": ""}),
-        (
-            "U1",
-            {"proposal": PLAN.model_copy(update={"deciders": (LI.id, "U9", WANG.id)})},
-            "not_yours",
-            {"who": "李四、王五"},
-        ),
+        ("U1", THREE, "not_yours", {"who": "李四、王五"}),
         ("U1", DONE, "already", {"what": "李四已同意 · 1970-01-01 08:00", "who": ""}),
         ("U9", DONE, "already", {"what": "", "who": ""}),
         ("U9", None, "stranger", {}),
@@ -355,10 +327,6 @@ async def test_a_refusal_says_privately_why_and_who_can_or_what_became_of_it(
     await post_refusal(name_deputies(bot), click, card, code)
     language = "zh" if person == "U1" else "en"
     assert bot.chat.ephemerals == [(person, translate(f"refused.{code}", language, **{"who": "", "what": ""} | words))]
-    assert bot.chat.posts == []
-
-
-async def test_a_refusal_with_words_of_its_own_says_those_only(bot: Bot) -> None:
-    click = Click(id="c", approval="A", version=2, choice="approve", person="U3", place=DM)
     await post_refusal(name_deputies(bot), click, OPEN, "not_named", TextRef(key="card.system"))
-    assert bot.chat.ephemerals == [("U3", "The system")]
+    own = (person, translate("card.system", language))
+    assert bot.chat.ephemerals[1:] == [own] and bot.chat.posts == [], "words of its own are told alone"

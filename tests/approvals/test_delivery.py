@@ -1,7 +1,6 @@
 """Cards are correct on every copy: also on copies that were unreachable at a change, replaced, gone, or unknown."""
 
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -28,11 +27,6 @@ DOWN = ChatUnavailableError("unreachable", "chat.update")
 ASK = calls(("decide_task", {"task_id": "L-0001-1"}))
 DAY = timedelta(days=1)
 THERE = DM.model_copy(update={"channel": "C1", "direct": False})
-
-
-async def behind(redis: Redis) -> list[str]:
-    """List items that were put to update copies later."""
-    return [str(key) async for key in redis.scan_iter("*:dd:show:*")]
 
 
 def buttons(bot: Bot, channel: str = DM.channel) -> set[str]:
@@ -63,10 +57,12 @@ async def test_without_catching_up_it_keeps_its_buttons(redis: Redis, monkeypatc
     assert buttons(bot) == {"send", "edit", "cancel"}, "for ever"
 
 
-async def test_when_all_is_well_nothing_has_to_catch_up(redis: Redis) -> None:
+async def test_when_all_is_well_nothing_has_to_catch_up_and_a_copy_that_is_known_is_not_added(redis: Redis) -> None:
     bot = await proposed(redis)
-    await bot.press(bot.chat.cards()[0], "send")
-    assert await behind(redis) == []
+    [(_, known)] = before = (await bot.load_approval()).copies
+    await bot.press(bot.chat.cards()[0], "send", at=known)
+    assert (await bot.load_approval()).copies == before
+    assert [key async for key in redis.scan_iter("*:dd:show:*")] == [], "no item was put to update copies later"
 
 
 async def test_killed_anywhere_while_the_platform_is_away_there_is_no_button_left(redis: Redis) -> None:
@@ -110,9 +106,8 @@ async def test_an_older_copy_points_to_the_newer_one_also_when_that_had_to_wait(
     old, new = [said.post.card for said in bot.chat.posts if said.place.channel == "DU2"]
     assert old is not None and new is not None and not old.buttons and new.buttons
     kept = await bot.load_approval(approval)
-    assert kept is not None and [ref.ts for reader, ref in kept.copies if reader == "U2"] == [
-        str(len(bot.chat.posts) - 1)
-    ], "what points to the newer one is not written again"
+    newest = str(len(bot.chat.posts) - 1)
+    assert [ref.ts for reader, ref in kept.copies if reader == "U2"] == [newest], "the older one needs no more updates"
 
 
 async def test_a_press_that_comes_before_the_older_copy_points_to_the_newer_one(redis: Redis) -> None:
@@ -127,9 +122,7 @@ async def test_a_press_that_comes_before_the_older_copy_points_to_the_newer_one(
     assert not bot.chat.cards("DU2")
 
 
-async def test_directory_away_after_the_effect_leaves_no_doubt_about_it(
-    redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_directory_away_after_the_effect_leaves_no_doubt(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names are looked up too when a card is updated."""
     bot = await proposed(redis)
     get, away = bot.directory.find_person, [DOWN] * 3
@@ -156,9 +149,8 @@ async def test_after_a_week_away_it_is_given_up_and_the_next_press_puts_it_right
     bot.chat.fails[f"update {DM.channel}"] += [DOWN] * bot.lanes.max_tries
     await bot.work()
     assert "item.dead" in await bot.list_journal_kinds() and buttons(bot) == {"send", "edit", "cancel"}
-    at = MessageRef(
-        channel=DM.channel, ts=next(str(n) for n, said in enumerate(bot.chat.posts) if said.post.card is card)
-    )
+    shown = next(n for n, said in enumerate(bot.chat.posts) if said.post.card is card)
+    at = MessageRef(channel=DM.channel, ts=str(shown))
     await bot.press(card, "send", id="soon", at=at)
     assert bot.chat.cards(), "just decided: whoever presses now was only late"
     bot.now_offset = timedelta(milliseconds=SETTLED_MS + 1)
@@ -176,27 +168,19 @@ def copied(bot: Bot, card: Card, channel: str = DM.channel) -> MessageRef:
     return MessageRef(channel=channel, ts=str(len(bot.chat.posts) - 1))
 
 
-Press = Callable[[Bot, Card, MessageRef], Awaitable[None]]
-
-
-async def on_the_copy(bot: Bot, card: Card, copy: MessageRef) -> None:
-    await bot.press(card, "send", at=copy)
-
-
-async def on_the_card_then_the_copy(bot: Bot, card: Card, copy: MessageRef) -> None:
-    await bot.press(card, "send")
-    assert bot.chat.cards(), "only the copy"
-    await bot.press(card, "send", id="late", at=copy)
-
-
-@corpus("press", [on_the_copy, on_the_card_then_the_copy])
+@corpus("is_card_pressed_first", [False, True])
 @corpus("away", [0, 4])
-async def test_after_a_press_an_unknown_copy_has_no_buttons(redis: Redis, press: Press, away: int) -> None:
+async def test_a_pressed_copy_that_was_unknown_has_no_buttons(
+    redis: Redis, is_card_pressed_first: bool, away: int
+) -> None:
     bot = await proposed(redis)
     [card] = bot.chat.cards()
     copy = copied(bot, card)
     bot.chat.fails[f"update {DM.channel}"] = [DOWN] * away
-    await press(bot, card, copy)
+    if is_card_pressed_first:
+        await bot.press(card, "send")
+        assert bot.chat.cards(), "only the copy"
+    await bot.press(card, "send", id="on the copy", at=copy)
     assert not bot.chat.cards() and len(bot.mailer.mails) == 1
     assert copy not in [ref for _, ref in (await bot.load_approval()).copies]
 
@@ -223,27 +207,20 @@ async def test_a_message_where_the_card_does_not_belong_is_left_alone(redis: Red
 @corpus(
     ("person", "channel", "is_theirs"),
     [
-        ("U2", "DU2", True),
-        ("U5", "DU5", True),
-        ("U1", "DU1", True),
-        ("U4", "DU4", True),
+        *((person, f"D{person}", True) for person in ("U2", "U5", "U1", "U4")),  # decider, deputy, requester, caller
         ("U3", "DU3", False),
-        ("U2", "DU3", False),
+        ("U2", "DU3", False),  # in another conversation
     ],
 )
 async def test_an_unknown_copy_is_put_right_for_those_whom_the_card_concerns_and_where_they_press(
     redis: Redis, person: str, channel: str, is_theirs: bool
 ) -> None:
-    """The decider, the deputy, the requester and the caller may; nobody else may, and no message of another
-    conversation counts."""
     bot = await started(redis)
     away = Delegation(id="D1", person="U2", deputy="U5", start=TODAY - DAY, end=TODAY + DAY)
     await bot.engine.add_delegation(away, bot.today())
     asked = await bot.load_approval(bot.chat.cards("DU2")[0])
-    ask = OpenCard(
-        approval="A00both", tool=asked.tool, gate=asked.gate, proposal=asked.proposal, caller="U4", place=None
-    )
-    await bot.handle_work(ask.approval, "x", ask)
+    given = {"tool": asked.tool, "gate": asked.gate, "proposal": asked.proposal}
+    await bot.handle_work("A00both", "x", OpenCard(approval="A00both", **given, caller="U4", place=None))
     card = next(one for one in bot.chat.cards("DU2") if one.buttons[0].approval == "A00both")
     copy = copied(bot, card, channel)
     before, place = bot.chat.posts[int(copy.ts)].post, DM.model_copy(update={"channel": f"D{person}"})
@@ -265,16 +242,6 @@ async def test_a_record_changed_by_a_decision_is_not_overwritten_by_showing_it(r
     assert (await bot.load_approval()).state is ApprovalState.CANCELLED
 
 
-async def test_of_several_items_that_catch_up_the_last_one_rewrites(redis: Redis) -> None:
-    bot = await proposed(redis)
-    approval = await bot.load_approval()
-    for number in range(3):
-        work = RefreshCard(approval=approval.id)
-        await bot.lanes.enqueue(build_show_lane(approval.id), f"show:{number}", work.model_dump_json())
-    await bot.work()
-    assert len(bot.chat.updates) == 1
-
-
 async def test_an_item_that_an_earlier_version_has_put_into_the_cards_own_lane_is_done(redis: Redis) -> None:
     bot = await proposed(redis)
     approval = await bot.load_approval()
@@ -282,12 +249,13 @@ async def test_an_item_that_an_earlier_version_has_put_into_the_cards_own_lane_i
     assert len(bot.chat.updates) == 1
 
 
-async def test_while_an_item_catches_up_nobody_else_rewrites_the_card(redis: Redis) -> None:
+async def test_while_items_catch_up_the_last_of_them_rewrites_the_card_and_nobody_else(redis: Redis) -> None:
     """Otherwise the card's older state could come last."""
     bot = await proposed(redis)
     approval = await bot.load_approval()
-    work = RefreshCard(approval=approval.id)
-    await bot.lanes.enqueue(build_show_lane(approval.id), "show:x", work.model_dump_json())
+    for number in range(3):
+        work = RefreshCard(approval=approval.id)
+        await bot.lanes.enqueue(build_show_lane(approval.id), f"show:{number}", work.model_dump_json())
     shown = await update_copies(bot.handlers.cards, approval)
     assert shown.outdated and not bot.chat.updates
     await bot.work()

@@ -7,37 +7,29 @@ from redis.asyncio import Redis
 
 from bot.core.records import EffectState
 from tests.harness.memory_bot import TODAY, Bot
+from tests.harness.presses import requested
 from tests.tools.office import LONG, SICK
 from tools.workflow.engine.state import Delegation, Status
 
 DAY = timedelta(days=1)
 
 
+async def delegate(bot: Bot, person: str, deputy: str, start: timedelta = -DAY, end: timedelta = DAY) -> None:
+    """Let a person be away."""
+    away = Delegation(id=f"D{person}", person=person, deputy=deputy, start=TODAY + start, end=TODAY + end)
+    await bot.engine.add_delegation(away, bot.today())
+
+
 async def asked(redis: Redis) -> Bot:
-    """Start a request of Zhang San's that waits for Li Si."""
+    """Let Li Si be away, and start a request of Zhang San's that waits for them."""
     bot = Bot(redis)
-    await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
+    await delegate(bot, "U2", "U5", end=3 * DAY)
+    await bot.start_request("leave", SICK, "U1", "start")
     return bot
 
 
-async def away(bot: Bot, deputy: str = "U5", start: timedelta = -DAY, end: timedelta = 3 * DAY) -> None:
-    """Let Li Si be away."""
-    delegation = Delegation(id="D1", person="U2", deputy=deputy, start=TODAY + start, end=TODAY + end)
-    await bot.engine.add_delegation(delegation, bot.today())
-
-
-async def ticked(bot: Bot, days: timedelta) -> None:
-    bot.today_offset += days
-    await bot.engine.run_due_jobs(bot.today())
-    await bot.work()
-
-
-async def test_the_card_comes_to_who_stands_in_too_and_what_they_decide_is_told_as_theirs_for_the_other(
-    redis: Redis,
-) -> None:
+async def test_the_card_comes_to_who_stands_in_and_what_they_decide_is_told_as_for_the_other(redis: Redis) -> None:
     bot = await asked(redis)
-    await away(bot)
-    await bot.work()
     [card], [copy] = bot.chat.cards("DU2"), bot.chat.cards("DU5")
     assert [one.choice for one in copy.buttons] == [one.choice for one in card.buttons]
     assert "is away" in copy.footer[0] and "Li Si" in copy.footer[0]
@@ -53,8 +45,6 @@ async def test_the_card_comes_to_who_stands_in_too_and_what_they_decide_is_told_
 
 async def test_after_the_time_away_a_copy_is_refused_with_words(redis: Redis) -> None:
     bot = await asked(redis)
-    await away(bot)
-    await bot.work()
     copy = bot.chat.cards("DU5")[0]
     bot.today_offset = 4 * DAY
     await bot.press(copy, "approve", person="U5")
@@ -65,8 +55,9 @@ async def test_after_the_time_away_a_copy_is_refused_with_words(redis: Redis) ->
 
 
 async def test_a_deputy_never_decides_their_own_request(redis: Redis) -> None:
-    bot = await asked(redis)
-    await away(bot, deputy="U1")
+    bot = await requested(redis)
+    await delegate(bot, "U2", "U1")
+    await bot.engine.run_due_jobs(bot.today())
     await bot.work()
     assert not bot.chat.cards("DU1"), "no card for the author, whoever they stand in for"
     await bot.press(bot.chat.cards("DU2")[0], "approve", person="U1")
@@ -75,11 +66,12 @@ async def test_a_deputy_never_decides_their_own_request(redis: Redis) -> None:
 
 
 async def test_what_waits_when_the_time_away_begins_gets_a_copy_and_the_assignee_no_second_one(redis: Redis) -> None:
-    bot = await asked(redis)
-    await bot.work()
-    await away(bot, start=DAY)
+    bot = await requested(redis)
+    await delegate(bot, "U2", "U5", start=DAY, end=3 * DAY)
     assert not bot.chat.cards("DU5")
-    await ticked(bot, 2 * DAY)
+    bot.today_offset = 2 * DAY
+    await bot.engine.run_due_jobs(bot.today())
+    await bot.work()
     assert len(bot.chat.cards("DU5")) == len(bot.chat.cards("DU2")) == 1
     cards = [one for one in bot.chat.posts if one.place.channel == "DU2" and one.post.card]
     assert len(cards) == 1, "one notification a task"
@@ -88,12 +80,9 @@ async def test_what_waits_when_the_time_away_begins_gets_a_copy_and_the_assignee
 
 async def test_what_the_author_confirms_is_not_confirmed_for_them(redis: Redis) -> None:
     """A revision belongs to the author, also while a deputy stands in."""
-    bot = await asked(redis)
-    await bot.work()
-    form = {"opinion": "no"}
-    await bot.put_press(bot.chat.cards("DU2")[0], "reject", person="U2", form=form)
-    standing = Delegation(id="D3", person="U1", deputy="U5", start=TODAY - DAY, end=TODAY + DAY)
-    await bot.engine.add_delegation(standing, bot.today())
+    bot = await requested(redis)
+    await bot.put_press(bot.chat.cards("DU2")[0], "reject", person="U2", form={"opinion": "no"})
+    await delegate(bot, "U1", "U5")
     await bot.work()
     assert not bot.chat.cards("DU5")
     await bot.press(bot.chat.cards("DU1")[0], "withdraw", person="U5")
@@ -103,8 +92,6 @@ async def test_what_the_author_confirms_is_not_confirmed_for_them(redis: Redis) 
 @pytest.mark.parametrize("person", ["U2", "U5"])
 async def test_two_press_one_decides_and_the_other_is_told(redis: Redis, person: str) -> None:
     bot = await asked(redis)
-    await away(bot)
-    await bot.work()
     other = {"U2": "U5", "U5": "U2"}[person]
     for one in (person, other):
         await bot.put_press(bot.chat.cards("DU2")[0], "approve", person=one, id=one)
@@ -117,7 +104,7 @@ async def test_two_press_one_decides_and_the_other_is_told(redis: Redis, person:
 async def test_who_has_a_say_of_their_own_stands_in_for_nobody_else_in_it(redis: Redis) -> None:
     """Wang Wu is the second level: his decision for Li Si would be refused, and the card used up."""
     bot = Bot(redis)
-    await away(bot, deputy="U3")
+    await delegate(bot, "U2", "U3")
     await bot.start_request("leave", LONG, "U1", "start")
     [card] = bot.chat.cards("DU2")
     assert not bot.chat.cards("DU3") and "王五" not in str([fact for fact in card.facts if "也可以" in str(fact[1])])
@@ -128,19 +115,18 @@ async def test_who_has_a_say_of_their_own_stands_in_for_nobody_else_in_it(redis:
     assert len(bot.chat.cards("DU3")) == 1, "then it is his turn"
 
 
-async def chain(bot: Bot) -> None:
+async def chain(redis: Redis) -> Bot:
     """Let Li Si be away, and also the deputy Li Wenguang, with Zhao Liu in their place."""
-    await away(bot)
-    onward = Delegation(id="D2", person="U5", deputy="U4", start=TODAY - DAY, end=TODAY + 2 * DAY)
-    await bot.engine.add_delegation(onward, bot.today())
+    bot = Bot(redis)
+    await delegate(bot, "U2", "U5", end=3 * DAY)
+    await delegate(bot, "U5", "U4", end=2 * DAY)
+    return bot
 
 
 async def test_if_who_stands_in_is_away_the_card_comes_to_who_stands_in_for_them_and_no_further(redis: Redis) -> None:
-    bot = Bot(redis)
-    await chain(bot)
+    bot = await chain(redis)
     assert await bot.engine.list_deputies("U2", bot.today()) == ("U5", "U4")
-    await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
-    await bot.work()
+    await bot.start_request("leave", SICK, "U1", "start")
     [copy] = bot.chat.cards("DU4")
     assert [t.task.id for t in (await bot.engine.list_todo_tasks("U4", bot.today())).tasks] == ["L-0001-1"]
     await bot.press(copy, "approve", person="U4")
@@ -150,10 +136,8 @@ async def test_if_who_stands_in_is_away_the_card_comes_to_who_stands_in_for_them
 
 
 async def test_who_stood_in_for_who_stood_in_decides_nothing_once_either_is_back(redis: Redis) -> None:
-    bot = Bot(redis)
-    await chain(bot)
-    await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
-    await bot.work()
+    bot = await chain(redis)
+    await bot.start_request("leave", SICK, "U1", "start")
     bot.today_offset = 2.5 * DAY  # Li Wenguang is back, Li Si is not
     await bot.press(bot.chat.cards("DU4")[0], "approve", person="U4")
     assert (await bot.engine.get_request("L-0001")).status is Status.WAITING
@@ -162,19 +146,17 @@ async def test_who_stood_in_for_who_stood_in_decides_nothing_once_either_is_back
 
 
 async def test_if_nobody_is_here_the_request_goes_up_and_its_author_hears_who_has_it(redis: Redis) -> None:
-    bot = Bot(redis)
-    await chain(bot)
-    last = Delegation(id="D3", person="U4", deputy="U5", start=TODAY - DAY, end=TODAY + DAY)
-    await bot.engine.add_delegation(last, bot.today())
-    result = await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
-    await bot.work()
-    assert result.waits_for == ("U3",) and len(bot.chat.cards("DU3")) == 1
+    bot = await chain(redis)
+    await delegate(bot, "U4", "U5")
+    await bot.start_request("leave", SICK, "U1", "start")
+    assert (await bot.engine.get_request("L-0001")).waits_for == ("U3",) and len(bot.chat.cards("DU3")) == 1
     assert "李四" in bot.chat.texts("DU1")[-1] and "王五" in bot.chat.texts("DU1")[-1]
 
 
 async def test_an_absence_that_is_over_when_it_is_looked_at_brings_nobody_a_card(redis: Redis) -> None:
-    bot = await asked(redis)
+    bot = await requested(redis)
+    await delegate(bot, "U2", "U5", start=DAY, end=2 * DAY)
+    bot.today_offset = 3 * DAY
+    await bot.engine.run_due_jobs(bot.today())
     await bot.work()
-    await away(bot, start=DAY, end=2 * DAY)
-    await ticked(bot, 3 * DAY)
     assert not bot.chat.cards("DU5")

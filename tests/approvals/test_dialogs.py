@@ -1,7 +1,6 @@
 """The dialogs that open, and the messages about their answers: each condition with the dialog that only it stops."""
 
 from collections import ChainMap
-from datetime import timedelta
 from typing import Any
 
 from redis.asyncio import Redis
@@ -10,11 +9,10 @@ from bot.approvals.dialogs import build_dialog, check_dialog
 from bot.chat.messages import Click
 from bot.core.records import Approval
 from tests.harness.corpus import corpus
-from tests.harness.memory_bot import TODAY, Bot
+from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
-from tests.harness.presses import proposed, requested, rewrite
+from tests.harness.presses import name_deputies, proposed, requested, rewrite
 from tools.spec import CardChoice
-from tools.workflow.engine.state import Delegation
 
 EDIT = {"subject": "项目进度", "body": "李四你好，改过了。"}
 
@@ -33,12 +31,6 @@ async def propose(redis: Redis) -> tuple[Bot, Click]:
 
 def press(approval: Approval, choice: str, person: str) -> Click:
     return Click(id="p", approval=approval.id, version=approval.version, choice=choice, person=person, place=DM)
-
-
-async def stand_in(bot: Bot, person: str) -> None:
-    day = timedelta(days=1)
-    away = Delegation(id="D1", person="U2", deputy=person, start=TODAY - day, end=TODAY + day)
-    await bot.engine.add_delegation(away, bot.today())
 
 
 def take_away(bot: Bot, tool: str) -> None:
@@ -60,11 +52,9 @@ def take_away(bot: Bot, tool: str) -> None:
         ({"version": 0}, False),
     ],
 )
-async def test_a_dialog_opens_for_a_button_that_has_one_and_for_who_may_press_it(
-    redis: Redis, changes: dict[str, Any], opens: bool
-) -> None:
+async def test_who_may_press_gets_the_dialog_of_the_button(redis: Redis, changes: dict[str, Any], opens: bool) -> None:
     bot, click = await ask(redis)
-    await stand_in(bot, "U5")
+    name_deputies(bot, "U5")
     dialog = await build_dialog(bot.ingress.cards, click.model_copy(update=changes))
     assert (dialog is not None) is opens
     if dialog is not None:
@@ -93,9 +83,7 @@ async def test_without_its_tool_nothing_is_edited_and_all_else_is_asked(redis: R
         (EDIT | {"to": "nobody", "first_line": "x"}, set()),
     ],
 )
-async def test_an_edit_is_judged_as_it_would_be_carried_out(
-    redis: Redis, form: dict[str, str], wrong: set[str]
-) -> None:
+async def test_an_edit_is_judged_as_it_would_be_done(redis: Redis, form: dict[str, str], wrong: set[str]) -> None:
     bot, click = await propose(redis)
     before = await bot.load_approval()
     told = await check_dialog(bot.ingress.cards, click.with_form(form))
@@ -115,7 +103,7 @@ async def test_an_edit_is_judged_as_it_would_be_carried_out(
         ("approve", {}, set()),
     ],
 )
-async def test_what_a_decision_adds_is_judged_as_it_would_be_carried_out(
+async def test_what_a_decision_adds_is_judged_as_well(
     redis: Redis, choice: str, form: dict[str, str], wrong: set[str]
 ) -> None:
     bot, click = await ask(redis)
@@ -125,9 +113,7 @@ async def test_what_a_decision_adds_is_judged_as_it_would_be_carried_out(
 
 
 @corpus("changes", [{"approval": "A00x"}, {"person": "U9"}, {"person": "U3"}, {"choice": "show"}, {"version": 0}])
-async def test_of_a_press_that_is_refused_nothing_is_said_beside_its_fields(
-    redis: Redis, changes: dict[str, Any]
-) -> None:
+async def test_a_press_that_is_refused_says_nothing_beside_its_fields(redis: Redis, changes: dict[str, Any]) -> None:
     """The click itself gets an answer in words."""
     bot, click = await ask(redis)
     wrong = click.with_form({"person": "nobody", "opinion": ""})
@@ -138,9 +124,8 @@ async def test_of_a_press_that_is_refused_nothing_is_said_beside_its_fields(
 async def test_a_button_that_asks_nothing_has_no_field_to_say_anything_beside(redis: Redis) -> None:
     """The effect reports errors of such a press."""
     bot, click = await ask(redis)
-    approval = await bot.load_approval()
     silent = CardChoice(name="reject", fixed_args={"decision": "reject"})
-    plan = approval.proposal.model_copy(update={"choices": (silent,)})
-    await rewrite(bot, proposal=plan)
-    assert await check_dialog(bot.ingress.cards, click.model_copy(update={"choice": "reject", "form": {}})) == {}
-    assert await build_dialog(bot.ingress.cards, click.model_copy(update={"choice": "reject"})) is None
+    await rewrite(bot, proposal=(await bot.load_approval()).proposal.model_copy(update={"choices": (silent,)}))
+    reject = click.model_copy(update={"choice": "reject"})
+    assert await check_dialog(bot.ingress.cards, reject.with_form({})) == {}
+    assert await build_dialog(bot.ingress.cards, reject) is None

@@ -22,11 +22,24 @@ def lose_membership(bot: Bot, person: str) -> None:
     bot.directory.fresh[person] = now.model_copy(update={"active": False})
 
 
-async def test_who_was_made_a_guest_a_moment_ago_presses_in_vain(redis: Redis) -> None:
+@pytest.mark.parametrize("is_looked_up", [True, False])
+async def test_who_was_made_a_guest_a_moment_ago_presses_in_vain(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, is_looked_up: bool
+) -> None:
+    """With its negative control: without the fresh look they would have decided."""
     bot = await started(redis)
     lose_membership(bot, LI.id)
+
+    async def remembered(people: object) -> None: ...
+
+    if not is_looked_up:
+        monkeypatch.setattr(bot.directory, "refresh_people", remembered)
     await bot.press(bot.chat.cards("DU2")[0], "approve", LI.id)
-    assert (await bot.engine.get_request("L-0001")).status is Status.WAITING
+    status = (await bot.engine.get_request("L-0001")).status
+    if not is_looked_up:
+        assert status is Status.APPROVED
+        return
+    assert status is Status.WAITING
     ((person, words),) = bot.chat.ephemerals
     assert person == LI.id and words
     assert await list_refusals(bot) == ["stranger"]
@@ -37,18 +50,6 @@ async def test_nor_do_they_confirm_what_they_asked_for(redis: Redis) -> None:
     lose_membership(bot, ZHANG.id)
     await bot.press(bot.chat.cards()[0], "confirm")
     assert await bot.engine.list_own_requests(ZHANG.id) == () and await list_refusals(bot) == ["stranger"]
-
-
-async def test_without_the_fresh_look_they_would_have_decided(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control."""
-    bot = await started(redis)
-    lose_membership(bot, LI.id)
-
-    async def remembered(people: object) -> None: ...
-
-    monkeypatch.setattr(bot.directory, "refresh_people", remembered)
-    await bot.press(bot.chat.cards("DU2")[0], "approve", LI.id)
-    assert (await bot.engine.get_request("L-0001")).status is Status.APPROVED
 
 
 async def test_while_the_platform_is_away_a_press_waits(redis: Redis) -> None:
@@ -63,7 +64,7 @@ async def test_while_the_platform_is_away_a_press_waits(redis: Redis) -> None:
     assert (await bot.engine.get_request("L-0001")).status is Status.APPROVED
 
 
-async def test_time_that_runs_out_between_the_look_and_the_decision_decides_nothing(
+async def test_time_that_runs_out_before_the_decision_decides_nothing(
     redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bot = await started(redis)
@@ -71,9 +72,7 @@ async def test_time_that_runs_out_between_the_look_and_the_decision_decides_noth
 
     async def dawdle(people: Iterable[str]) -> None:
         looks.append(people)
-        bot.now_offset = timedelta(
-            days=8 if len(looks) > 1 else 0
-        )  # the first look is the press's, the second the rules'
+        bot.now_offset = timedelta(days=8 * (len(looks) > 1))  # the first look is the press's, the second the rules'
         await look(people)
 
     monkeypatch.setattr(bot.directory, "refresh_people", dawdle)
@@ -91,10 +90,8 @@ async def test_whom_the_rules_no_longer_name_is_told_who_is_and_the_card_stays(r
         await bot.press(bot.chat.cards("DU2")[0], choice, LI.id, form=form)
     request = await bot.engine.get_request("L-0001")
     assert (request.status, request.waits_for) == (Status.WAITING, (LI.id,))
-    assert (
-        bot.chat.ephemerals
-        == [(LI.id, "L-0001：按现在的规则，这一步由王五审批，不再由李四审批。可以把它转交给王五")] * 2
-    )
+    words = "L-0001：按现在的规则，这一步由王五审批，不再由李四审批。可以把它转交给王五"
+    assert bot.chat.ephemerals == [(LI.id, words)] * 2
     assert await list_refusals(bot) == ["not_named", "not_named"], "an administrator reads it in the journal"
     await bot.press(bot.chat.cards("DU2")[0], "transfer", LI.id, form={"person": WANG.id, "opinion": ""})
     assert (await bot.engine.get_request("L-0001")).waits_for == (WANG.id,)

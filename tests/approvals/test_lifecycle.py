@@ -11,7 +11,6 @@ from bot.approvals.lifecycle import build_end_writes, build_journal_write, end_a
 from bot.approvals.state import IllegalTransitionError
 from bot.chat.messages import Click, MessageRef
 from bot.conversation.stops import cancel_cards
-from bot.core.errors import ChatUnavailableError
 from bot.core.records import (
     STOPPED_CHOICE,
     TAKEN_BACK_CHOICE,
@@ -19,7 +18,6 @@ from bot.core.records import (
     ApprovalState,
     ApprovalWaiter,
     EffectState,
-    OpenCard,
     RunStatus,
 )
 from bot.core.work_items import (
@@ -75,18 +73,18 @@ async def test_what_a_press_has_just_decided_is_neither_taken_back_nor_stopped(
     assert not any("卡片" in text for text in bot.chat.texts() if "停" in text or "正在进行" in text)
 
 
-@pytest.mark.parametrize(("person", "state"), [("U2", ApprovalState.OPEN), ("U1", ApprovalState.CANCELLED)])
-async def test_only_who_proposed_a_card_takes_it_back(redis: Redis, person: str, state: ApprovalState) -> None:
+async def test_only_who_proposed_a_card_takes_it_back(redis: Redis) -> None:
     bot = await proposed(redis)
     card = (await bot.load_approval()).id
-    await bot.handle_work(card, "back", CancelOpenCard(approval=card, person=person))
-    assert (await bot.load_approval()).state is state
-    assert bool(bot.chat.cards()) is (state is ApprovalState.OPEN) and not bot.mailer.mails
+    for person, state in (("U2", ApprovalState.OPEN), ("U1", ApprovalState.CANCELLED)):
+        await bot.handle_work(card, f"{person} takes it back", CancelOpenCard(approval=card, person=person))
+        assert (await bot.load_approval()).state is state
+        assert bool(bot.chat.cards()) is (state is ApprovalState.OPEN) and not bot.mailer.mails
 
 
 @pytest.mark.parametrize("stops", [False, True])
 @pytest.mark.parametrize("meanwhile", ["edited", "expired"])
-async def test_what_is_cancelled_while_its_lane_is_at_work_stays_cancelled(
+async def test_what_is_cancelled_while_its_lane_works_stays_cancelled(
     redis: Redis, meanwhile: str, stops: bool
 ) -> None:
     """The lane has read the card as open; it is cancelled in chat before the lane's commit."""
@@ -130,7 +128,7 @@ async def test_a_timer_of_the_version_before_does_nothing_to_an_edited_card(
 
 
 async def test_who_has_not_answered_is_told_once_when_the_time_is_over(redis: Redis) -> None:
-    """A mere update of the card announces nothing."""
+    """A mere update of the card announces nothing. Negative control: whose run says it is told no second time."""
 
     async def expire(bot: Bot) -> None:
         await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
@@ -139,10 +137,7 @@ async def test_who_has_not_answered_is_told_once_when_the_time_is_over(redis: Re
         assert (told.place.thread, (await bot.load_approval()).state) == ("0", ApprovalState.EXPIRED)
 
     assert await everywhere(redis, lambda: requested(redis), expire) > 5
-
-
-async def test_whose_run_says_that_the_time_is_over_is_told_no_second_time(redis: Redis) -> None:
-    """Negative control of the previous test."""
+    await redis.flushall()
     bot = await proposed(redis)
     await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
     assert len(bot.chat.answers()) == 1 and not any("您还没有决定" in one for one in bot.chat.texts())
@@ -198,50 +193,20 @@ async def test_only_what_the_given_up_press_itself_has_decided_is_ended(
         assert bool(after.waiters) is (ended is None), "whoever waits hears of the end"
 
 
-# Posting
-
-
-async def test_while_the_platform_is_away_for_one_of_several_it_is_tried_again_and_each_has_one_card(
-    redis: Redis,
-) -> None:
-    bot = await requested(redis)
-    plan = (await bot.load_approval()).proposal.model_copy(update={"deciders": ("U2", "U3")})
-    gate = (await bot.load_approval()).gate
-    both = OpenCard(approval="A00both", tool="decide_task", gate=gate, proposal=plan, caller="", place=None)
-    bot.chat.fails["DU3"] = [ChatUnavailableError("unreachable", "chat.post_message")] * 2
-    await bot.handle_work(both.approval, "x", both)
-    approval = await bot.load_approval("A00both")
-    assert approval is not None and sorted(reader for reader, _ in approval.copies) == ["U2", "U3"]
-    for channel in ("DU2", "DU3"):
-        assert len([one for one in bot.chat.cards(channel) if one.buttons[0].approval == "A00both"]) == 1
-
-
 # Deputies
 
 
-@corpus(
-    ("gate", "person", "represented"),
-    [
-        (Gate.APPROVE, "U5", {"U2", "U3"}),
-        (Gate.APPROVE, "U4", set()),
-        (Gate.APPROVE, "U2", set()),
-        (Gate.CONFIRM, "U5", set()),
-        (Gate.CONFIRM, "U2", set()),
-    ],
-)
-async def test_who_stands_in_does_so_for_deciders_of_others_requests_and_for_nothing_else(
-    redis: Redis, gate: Gate, person: str, represented: set[str]
-) -> None:
+async def test_who_stands_in_does_so_for_deciders_of_others_requests_and_for_nothing_else(redis: Redis) -> None:
     """Nobody confirms for somebody else, and a decider acts as nobody's deputy."""
-
     bot = await requested(redis)
     asked = await bot.load_approval()
-    card = asked.model_copy(
-        update={"gate": gate, "proposal": asked.proposal.model_copy(update={"deciders": ("U2", "U3")})}
-    )
-    cards = name_deputies(bot, "U2", "U5")
-    assert await list_represented(cards, card, person) == represented
-    assert await can_decide_card(cards, card, person) is (bool(represented) or person in ("U2", "U3"))
+    plan, cards = asked.proposal.model_copy(update={"deciders": ("U2", "U3")}), name_deputies(bot, "U2", "U5")
+    for gate in (Gate.APPROVE, Gate.CONFIRM):
+        card = asked.model_copy(update={"gate": gate, "proposal": plan})
+        for person in ("U5", "U4", "U2"):
+            represented = {"U2", "U3"} if (gate, person) == (Gate.APPROVE, "U5") else set()
+            assert await list_represented(cards, card, person) == represented, (gate, person)
+            assert await can_decide_card(cards, card, person) is (bool(represented) or person == "U2")
 
 
 # The writes of an end
@@ -278,18 +243,18 @@ async def test_every_dm_that_has_the_card_remembers_its_end_but_those_whose_run_
     assert all(words[person] for person in remembered)
 
 
-ENDS: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"state": ApprovalState.CLOSED, "decided_by": "U1", "choice": "withdrawn"}, "approval.closed"),
-    ({"state": ApprovalState.EXPIRED}, "approval.expired"),
-    (
-        {"state": ApprovalState.DECIDED, "decided_by": "U2", "choice": "approve", "effect": EffectState.DONE},
-        "effect.done",
-    ),
+APPROVED = {"state": ApprovalState.DECIDED, "decided_by": "U2", "choice": "approve", "effect": EffectState.DONE}
+
+
+@corpus("silent", [False, True])
+@corpus(
+    ("changes", "kind"),
+    [
+        ({"state": ApprovalState.CLOSED, "decided_by": "U1", "choice": "withdrawn"}, "approval.closed"),
+        ({"state": ApprovalState.EXPIRED}, "approval.expired"),
+        (APPROVED, "effect.done"),
+    ],
 )
-
-
-@pytest.mark.parametrize("silent", [False, True])
-@pytest.mark.parametrize(("changes", "kind"), ENDS)
 async def test_an_end_closes_the_record_once_with_a_line_and_tells_who_waits_and_each_set(
     redis: Redis, changes: dict[str, Any], kind: str, silent: bool
 ) -> None:

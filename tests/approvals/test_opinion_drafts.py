@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from bot.approvals.opinion_drafts import (
     can_take_draft,
     fill_draft,
@@ -48,12 +46,6 @@ def press(choice: str, form: dict[str, str] | None = None, person: str = OTHER) 
     return Click(id="c", approval="A", version=1, choice=choice, person=person, place=PLACE, form=form)
 
 
-def test_a_draft_is_one_persons() -> None:
-    assert get_draft(draft(), OTHER) == WORDS
-    assert get_draft(draft(), OWNER) == get_draft(make_plan(1), OTHER) == ""
-    assert get_draft(draft(by=""), "") == "", "nobody has drafted anything"
-
-
 FITTING = {
     "": {"approve", "approve_with", "reject", "return", "transfer"},
     "approve": {"approve", "approve_with"},
@@ -63,14 +55,9 @@ FITTING = {
 
 
 @corpus("meant", FITTING)
-def test_it_goes_with_the_buttons_that_it_was_meant_for(meant: str) -> None:
+def test_the_dialogs_of_the_buttons_that_it_was_meant_for_have_it_for_who_has_drafted_it(meant: str) -> None:
     proposal = draft(meant)
     assert {one.name for one in proposal.choices if can_take_draft(proposal, one)} == FITTING[meant]
-
-
-@corpus("meant", FITTING)
-def test_its_dialog_has_it_for_who_has_drafted_it(meant: str) -> None:
-    proposal = draft(meant)
     for choice in proposal.choices:
         filled = {one.name: one.value for one in fill_draft(proposal, choice, OTHER).fields}
         plain = {one.name: one.value for one in choice.fields}
@@ -79,8 +66,11 @@ def test_its_dialog_has_it_for_who_has_drafted_it(meant: str) -> None:
         assert fill_draft(proposal, choice, OWNER) == choice, "and for nobody else"
 
 
-@pytest.mark.parametrize(("meant", "label"), [("", "approve"), ("approve", "approve"), ("reject", "reject")])
+@corpus(("meant", "label"), [("", "approve"), ("approve", "approve"), ("reject", "reject")])
 def test_an_open_card_shows_it_to_who_has_drafted_it(meant: str, label: str) -> None:
+    assert get_draft(draft(), OTHER) == WORDS
+    assert get_draft(draft(), OWNER) == get_draft(make_plan(1), OTHER) == ""
+    assert get_draft(draft(by=""), "") == "", "nobody has drafted anything"
     card = make_card(draft(meant))
     assert list_draft_fields(card, OTHER) == (CardField(label=f"draft_{label}", value=WORDS),)
     assert list_draft_fields(card, OWNER) == ()
@@ -115,8 +105,5 @@ def test_a_draft_that_the_card_does_not_show_is_new(shown: Proposal) -> None:
     assert has_new_draft(make_card(shown), draft(), OTHER)
     assert not has_new_draft(make_card(shown), draft(), OWNER), "not theirs"
     assert not has_new_draft(make_card(shown, gate=Gate.CONFIRM), draft(), OTHER), "nothing is decided there"
-
-
-def test_what_the_card_shows_and_what_says_nothing_is_not_new() -> None:
-    assert not has_new_draft(make_card(draft()), draft(), OTHER)
-    assert not has_new_draft(make_card(draft()), make_plan(2), OTHER)
+    assert not has_new_draft(make_card(draft()), draft(), OTHER), "the card shows it"
+    assert not has_new_draft(make_card(draft()), make_plan(2), OTHER), "it says nothing"

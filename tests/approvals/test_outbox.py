@@ -17,7 +17,7 @@ from bot.queue.store_watch import repeat_job
 from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import TODAY, Bot
-from tests.harness.presses import requested
+from tests.harness.presses import name_deputies, requested
 from tests.tools.office import SICK, decide, withdraw
 from tests.tools.workflow.drawing import drawn
 from tools.spec import Gate
@@ -91,10 +91,9 @@ async def test_urges_reminders_copies_and_comments_are_words_each_to_whom_they_c
         await announced(bot, "reminded", task="L-0001-1", person="U2")
     assert [text for text in bot.chat.texts("DU2") if "已经等了一段时间" in text] == bot.chat.texts("DU2")[-1:], "once"
     await done(bot, CcCommand(request="L-0001", actor="U1", people=("U5",)), "cc")
-    assert bot.chat.texts("DU5") == [
-        "Zhang San copied you on Zhang San’s leave request L-0001: Sick leave, "
-        "Mon 23 Nov to Tue 24 Nov 2026, 2 working days. You do not need to do anything."
-    ]
+    what = "Sick leave, Mon 23 Nov to Tue 24 Nov 2026, 2 working days"
+    copied = f"Zhang San copied you on Zhang San’s leave request L-0001: {what}. You do not need to do anything."
+    assert bot.chat.texts("DU5") == [copied]
     await done(bot, CommentCommand(request="L-0001", actor="U1", text="<!channel> {by} 很急"), "said")
     assert bot.chat.texts("DU2")[-1] == "张三对请假申请 L-0001 留言：“<!channel> {by} 很急”"
     assert bot.chat.texts("DU1") == [], "who has written it is not told"
@@ -118,8 +117,11 @@ async def test_an_urge_brings_an_expired_card_back(redis: Redis) -> None:
 
 async def test_news_of_a_task_that_is_closed_by_then_brings_nothing(redis: Redis) -> None:
     bot = await requested(redis)
+    await bot.handle_work((await bot.load_approval()).id, "x", '{"kind": "expire_card", "version": 1}')
+    assert bot.chat.cards("DU2")[0].buttons[0].choice == "again"
     await withdraw(bot.engine, "L-0001", "U1")
     await bot.work()
+    assert not bot.chat.cards("DU2") and not bot.chat.cards("DU1"), "nobody can ask for an expired card again"
     before = len(bot.chat.posts)
     for kind in ("reminded", "deputy", "assigned"):
         await announced(bot, kind, task="L-0001-1", person="U2", kind="approve")
@@ -155,38 +157,17 @@ async def test_news_that_cannot_be_brought_hold_nothing_else_up_and_are_kept(red
     assert len(await DeadLetterStore(bot.redis, bot.keys).list_dead_letters()) == len(bad)
 
 
-async def test_an_assignee_who_has_left_is_told_of_at_once(redis: Redis) -> None:
-    bot = Bot(redis)
-    await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
-    bot.directory.change("U2", active=False)
-    await bot.work()
-    assert "没能送到审批人手里" in bot.chat.texts("DU1")[0] and "L-0001-1" in bot.chat.texts("DU1")[0]
-    assert len(bot.chat.posts) == 1 and "item.dead" not in await bot.list_journal_kinds()
-
-
 MAIL_FORM = """
 key = "p"
 number = "P"
 name = { zh = "采购", en = "purchase" }
 purpose = { zh = "采购", en = "Buy something" }
 summary = { zh = "{reason}", en = "{reason}" }
-
-[[field]]
-name = "reason"
-kind = "text"
-label = { zh = "事由", en = "Reason" }
-help = { zh = "买什么", en = "What" }
-
-[[field]]
-name = "approver"
-kind = "person"
-label = { zh = "审批人", en = "Approver" }
-help = { zh = "谁审批", en = "Who approves" }
-
-[[policy]]
-level = "approver"
-who = ["manager"]
-
+policy = [{ level = "approver", who = ["manager"] }]
+field = [
+    { name = "reason", kind = "text", label = { zh = "事由", en = "Reason" }, help = { zh = "买什么", en = "What" } },
+    { name = "approver", kind = "person", label = { zh = "审批人", en = "Approver" }, help = { zh = "谁", en = "By" } },
+]
 [[mail]]
 node = "mail"
 to = "role director"
@@ -203,8 +184,12 @@ answer? -> all_rejected
 async def test_a_mail_that_a_process_proposes_is_its_authors_to_send(redis: Redis) -> None:
     bot = Bot(redis)
     await bot.engine.deploy_process(compile_process(drawn(MAIL_GRAPH).encode(), MAIL_FORM.encode()))
-    await bot.start_request("p", {"reason": "椅子", "approver": "U2"}, "U1", "start")
-    await bot.press(bot.chat.cards("DU2")[0], "approve", person="U2")
+    for n, reason in enumerate(("椅子", "[Your name]", "桌子")):
+        await bot.start_request("p", {"reason": reason, "approver": "U2"}, "U1", f"start{n}")
+    chair, wrong, desk = bot.chat.cards("DU2")
+    await bot.press(wrong, "approve", person="U2")
+    assert not bot.chat.cards("DU1"), "a mail that will not do is proposed to nobody"
+    await bot.press(chair, "approve", person="U2")
     [card] = bot.chat.cards("DU1")
     assert {one.choice for one in card.buttons} == {"send", "edit", "cancel"}
     assert card.body.endswith("a reply goes to them.\n\n李四 同意了"), "who reads it reads English"
@@ -213,19 +198,10 @@ async def test_a_mail_that_a_process_proposes_is_its_authors_to_send(redis: Redi
     assert bot.mailer.mails == [] and "张三" in bot.chat.ephemerals[-1][1], "nor by anybody else"
     await bot.press(card, "send", id="own")
     assert [(one.to, one.subject) for one in bot.mailer.mails] == [("U3", "采购：椅子")]
-
-
-async def test_a_mail_of_somebody_who_has_left_or_that_will_not_do_is_proposed_to_nobody(redis: Redis) -> None:
-    bot = Bot(redis)
-    await bot.engine.deploy_process(compile_process(drawn(MAIL_GRAPH).encode(), MAIL_FORM.encode()))
-    for n, reason in enumerate(("椅子", "[Your name]")):
-        await bot.engine.start_request("p", {"reason": reason, "approver": "U2"}, "U1", f"start{n}", bot.today())
-    await bot.work()
-    first, second = bot.chat.cards("DU2")
-    await bot.press(second, "approve", person="U2")
     bot.directory.change("U1", active=False)
-    await bot.press(first, "approve", person="U2")
-    assert not bot.chat.cards("DU1") and "item.dead" not in await bot.list_journal_kinds()
+    await bot.press(desk, "approve", person="U2")
+    assert not bot.chat.cards("DU1"), "nor is a mail of somebody who has left"
+    assert "item.dead" not in await bot.list_journal_kinds()
 
 
 async def test_what_comes_back_to_its_author_is_theirs_to_confirm(redis: Redis) -> None:
@@ -238,24 +214,27 @@ async def test_what_comes_back_to_its_author_is_theirs_to_confirm(redis: Redis) 
     assert (revision.caller, revision.place, revision.tool) == ("", None, "decide_task")
 
 
-async def test_of_an_assignee_who_has_left_who_stands_in_and_is_there_gets_the_card(
-    redis: Redis, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("deputies", [(), ("U6", "U5")])
+async def test_of_an_assignee_who_has_left_a_deputy_who_is_there_gets_the_card(
+    redis: Redis, deputies: tuple[str, ...]
 ) -> None:
     bot = Bot(redis)
-
-    async def list_task_deputies(task: str, now: datetime) -> list[str]:
-        return ["U6", "U5"]
-
-    monkeypatch.setattr(bot.engine, "list_task_deputies", list_task_deputies)
+    name_deputies(bot, *deputies)
     await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
-    bot.directory.change("U2", active=False)
-    bot.directory.change("U6", active=False)
+    for person in ("U2", "U6"):
+        bot.directory.change(person, active=False)
     await bot.work()
-    assert len(bot.chat.cards("DU5")) == 1 and bot.chat.texts("DU1") == []
+    if deputies:
+        assert len(bot.chat.cards("DU5")) == 1 and bot.chat.texts("DU1") == []
+    else:
+        [told] = bot.chat.texts("DU1")
+        assert "没能送到审批人手里" in told and "L-0001-1" in told, "its author is told at once"
+        assert len(bot.chat.posts) == 1
+    assert "item.dead" not in await bot.list_journal_kinds()
 
 
 @pytest.mark.parametrize("error", [ChatUnavailableError("unreachable", "users.info"), StoreUnavailableError("gone")])
-async def test_while_redis_or_the_platform_is_away_the_news_waits_where_it_is(
+async def test_in_an_outage_the_news_waits_where_it_is(
     redis: Redis, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     bot = Bot(redis)
@@ -274,9 +253,7 @@ async def test_while_redis_or_the_platform_is_away_the_news_waits_where_it_is(
     assert len(bot.chat.cards("DU2")) == 1
 
 
-async def test_the_end_of_a_request_says_what_it_was_who_decided_with_which_words_and_what_can_be_done(
-    redis: Redis,
-) -> None:
+async def test_the_end_of_a_request_says_what_it_was_who_decided_in_which_words_and_what_to_do(redis: Redis) -> None:
     bot = await requested(redis)
     what = "您的请假申请 L-0001 已通过：病假，2026年11月23日 周一 至 11月24日 周二，2 个工作日。"
     after = "如果计划有变，告诉我「撤回 L-0001」就可以。"

@@ -1,7 +1,6 @@
 """One press from start to end, with the process ended between any two actions; and cards whose subject, people or
 platform are gone."""
 
-import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -16,13 +15,17 @@ from bot.core.errors import ChatRefusedError, StoreUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState, EffectState
 from bot.core.work_items import ButtonPressed, ExpireCard
+from bot.ops.dead_letters import retry_dead_letter
+from bot.queue.lanes import LaneItem
+from bot.queue.writes import apply_writes
 from bot.storage.approvals import derive_task_card_id
+from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_mailer import MemoryMailer
 from tests.harness.memory_platform import DM, Edges, Killed
 from tests.harness.presses import LEAVE, everywhere, opened, started
 from tests.stories.script import DONE, calls, mail, open_cards
-from tests.tools.office import SICK, TAXI, ZHANG, withdraw
+from tests.tools.office import SICK, TAXI, ZHANG
 from tools.catalog import TOOLS
 from tools.effect_parts import PartState
 from tools.spec import EffectUnknownError, Person, Proposal, ToolError, ToolOutcome
@@ -33,14 +36,6 @@ from tools.workflow.engine.port import CommandResult
 ASK = calls(("decide_task", {"task_id": "L-0001-1"}))
 GONE = ChatRefusedError("channel_not_found")
 SEVERAL = mail(to=["李四", "王五"])
-
-
-async def expired(bot: Bot) -> str:
-    """Let the card of the first task expire without an answer; return its id."""
-    card = derive_task_card_id(bot.keys, "L-0001-1")
-    bot.now_offset = timedelta(hours=73)
-    await bot.handle_work(card, "expire", ExpireCard(version=1))
-    return card
 
 
 async def test_killed_anywhere_in_a_press_there_is_one_request_one_card_and_one_answer(redis: Redis) -> None:
@@ -113,9 +108,7 @@ async def test_killed_again_while_the_rest_of_several_mails_goes_out_nobody_gets
                 break
 
 
-async def test_a_mail_in_doubt_is_said_to_be_unknown_while_people_cannot_be_looked_up(
-    redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_mail_in_doubt_is_unknown_while_nobody_can_be_looked_up(redis: Redis, monkeypatch: Any) -> None:
     bot = await opened(Bot(redis, [mail(), DONE]))
 
     async def die_behind_the_mail(*_: object) -> None:
@@ -127,9 +120,7 @@ async def test_a_mail_in_doubt_is_said_to_be_unknown_while_people_cannot_be_look
     assert (await bot.load_approval()).effect is EffectState.UNKNOWN
 
 
-async def test_a_mail_that_one_of_two_was_refused_is_tried_again_for_that_one_only(
-    redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_mail_that_one_of_two_was_refused_is_tried_again_for_that_one(redis: Redis, monkeypatch: Any) -> None:
     bot = await opened(Bot(redis, [SEVERAL, DONE, DONE, DONE]))
     send = MemoryMailer.send_mail
 
@@ -157,7 +148,7 @@ def say_part(state: str, people: list[str]) -> str:
 async def test_killed_anywhere_in_asking_again_there_is_one_card_with_buttons(redis: Redis) -> None:
     async def prepare() -> Bot:
         bot = await opened(Bot(redis, [mail(), DONE]))
-        await bot.handle_work((await bot.load_approval()).id, "x", json.dumps({"kind": "expire_card", "version": 1}))
+        await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
         return bot
 
     async def act(bot: Bot) -> None:
@@ -187,32 +178,6 @@ async def test_do_it_again_pressed_twice_in_a_hurry_does_it_again_once(redis: Re
     assert len(bot.mailer.mails) == 1, "the button that is shown now works"
 
 
-async def test_asking_for_what_has_just_been_decided_is_answered_and_shows_no_card(redis: Redis) -> None:
-    """The task is decided between the request for its card and the card's arrival."""
-    bot = await started(redis)
-
-    async def decided_meanwhile(messages: Messages) -> ModelReply:
-        await bot.put_press(bot.chat.cards("DU2")[0], "approve", "U2")
-        return ASK
-
-    bot.model.script += [decided_meanwhile, DONE]
-    await bot.send("批准 L-0001", id="Ev2")
-    assert not bot.chat.cards("DU2"), "nothing to press for what is decided"
-    assert bot.chat.texts()[-1] == "好的。" and "同意" in bot.chat.posts[-1].post.receipt
-    assert await bot.list_paused_runs() == ()
-
-
-async def test_an_expired_card_whose_request_is_withdrawn_cannot_be_asked_for_again(redis: Redis) -> None:
-    bot = await started(redis)
-    await bot.handle_work(
-        bot.chat.cards("DU2")[0].buttons[0].approval, "x", json.dumps({"kind": "expire_card", "version": 1})
-    )
-    assert bot.chat.cards("DU2")[0].buttons[0].choice == "again"
-    await withdraw(bot.engine, "L-0001", "U1")
-    await bot.work()
-    assert not bot.chat.cards("DU2") and not bot.chat.cards("DU1")
-
-
 async def test_killed_anywhere_in_taking_a_card_back_it_is_taken_back_and_everybody_hears(redis: Redis) -> None:
     async def act(bot: Bot) -> None:
         await bot.send("算了", id="Ev2")
@@ -232,9 +197,7 @@ async def test_killed_anywhere_in_taking_a_card_back_it_is_taken_back_and_everyb
     await everywhere(redis, prepare, act)
 
 
-async def test_a_press_that_was_carried_out_is_not_carried_out_again_though_nobody_knows_it_as_a_duplicate(
-    redis: Redis,
-) -> None:
+async def test_a_press_that_was_carried_out_is_not_carried_out_again_as_another_item(redis: Redis) -> None:
     bot = await opened(Bot(redis, [mail(), DONE]))
     button = next(one for one in bot.chat.cards()[0].buttons if one.choice == "send")
     click = Click(id="p", approval=button.approval, version=button.version, choice="send", person="U1", place=DM)
@@ -270,7 +233,8 @@ async def test_a_card_that_cannot_be_brought_is_told_to_who_asked(redis: Redis) 
         return ModelReply(text="李四收不到卡片。")
 
     bot.model.script += [ASK, undelivered]
-    await expired(bot)
+    bot.now_offset = timedelta(hours=73)
+    await bot.handle_work(derive_task_card_id(bot.keys, "L-0001-1"), "expire", ExpireCard(version=1))
     bot.chat.fails["DU2"] = [GONE] * 20
     await bot.send("催一下 L-0001", id="Ev2")
     assert bot.chat.texts()[-1] == "李四收不到卡片。"
@@ -291,17 +255,6 @@ async def test_an_answer_that_cannot_be_said_where_it_was_asked_is_said_in_the_d
     await bot.send("你好", place=place)
     assert bot.chat.texts("DU1") == ["张三您好。"], "the answer itself: the model had given one"
     assert len(bot.model.requests) == 1, "and was not asked again for each try"
-
-
-async def test_what_changed_is_said_although_the_answer_never_came(redis: Redis) -> None:
-    async def broken(messages: Messages) -> ModelReply:
-        raise RuntimeError("a mistake of ours")
-
-    bot = await opened(Bot(redis, [mail(), *([broken] * 9)]))
-    await bot.press(bot.chat.cards()[0], "send")
-    assert len(bot.mailer.mails) == 1
-    assert "试了几次" in bot.chat.texts()[-1] and "李四" in bot.chat.posts[-1].post.receipt
-    assert await bot.list_paused_runs() == ()
 
 
 async def test_an_event_that_cannot_be_read_holds_no_other_up(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,11 +323,9 @@ async def test_done_again_it_is_the_same_effect_with_the_same_key(
     engine, keys = bot.tool_services.engine, list[str]()
     start = engine.start_request
 
-    async def start_without_answer(
-        process: str, form: dict[str, str], author: str, key: str, *rest: Any, **more: Any
-    ) -> CommandResult:
-        keys.append(key)
-        moved = await start(process, form, author, key, *rest, **more)
+    async def start_without_answer(*given: Any, **more: Any) -> CommandResult:
+        keys.append(given[3])
+        moved = await start(*given, **more)
         if len(keys) == 1:
             raise error
         return moved
@@ -385,3 +336,36 @@ async def test_done_again_it_is_the_same_effect_with_the_same_key(
     await bot.press(bot.chat.cards()[0], again)
     assert len(keys) == 2 and keys[0] == keys[1]
     assert [one.id for one in await engine.list_own_requests("U1")] == ["L-0001"]
+
+
+# Presses that were given up and are put back
+
+
+@pytest.mark.parametrize("is_unknown", [False, True])
+async def test_a_press_that_is_put_back_is_judged_again(redis: Redis, is_unknown: bool) -> None:
+    """What had decided nothing decides now; what may have happened is not repeated, and its person is told."""
+    bot = await opened(Bot(redis, [mail(), DONE]))
+    bot.mailer.failing = EffectUnknownError("away") if is_unknown else None
+    await bot.put_press(bot.chat.cards()[0], "send", id="click")
+    lane, letters = (await bot.load_approval()).id, DeadLetterStore(redis, bot.keys)
+    [lease] = await bot.lanes.claim("me", bot.keys.get_partition(lane), 1)
+    if is_unknown:
+        await lease.release()
+        await bot.work()
+        assert (await bot.load_approval()).effect is EffectState.UNKNOWN
+        bot.mailer.failing = None
+        await bot.handle_work(lane, "another item", lease.item.body)
+        assert bot.mailer.mails == [] and bot.chat.ephemerals == [], "control: with its own id nobody would be told"
+    else:
+        await lease.commit()
+    buried = letters.build_bury_writes(LaneItem(lane, "click", lease.item.body, 6, 1), "ValueError: no")
+    await apply_writes(redis, bot.keys, bot.keys.get_partition(lane), buried)
+    [letter] = await letters.list_dead_letters()
+    assert await retry_dead_letter(letters, letter, "root")
+    await bot.work()
+    effect = (await bot.load_approval()).effect
+    if is_unknown:
+        [(person, text)] = bot.chat.ephemerals
+        assert (effect, bot.mailer.mails, person) == (EffectState.UNKNOWN, [], "U1") and text
+    else:
+        assert (effect, len(bot.mailer.mails)) == (EffectState.DONE, 1)

@@ -44,16 +44,19 @@ async def press(bot: Bot, approval: Approval, at: MessageRef, **changes: Any) ->
     await bot.handle_work(click.approval, click.id, ButtonPressed(click=click))
 
 
-@pytest.mark.parametrize(("age_s", "is_foreign"), [(3_600, True), (40 * 86_400, False)])
-async def test_a_recent_card_without_a_record_is_another_installations(
-    redis: Redis, age_s: int, is_foreign: bool
-) -> None:
+@corpus(("age_s", "is_foreign"), [(3_600, True), (40 * 86_400, False)])
+async def test_a_recent_card_without_a_record_is_foreign(redis: Redis, age_s: int, is_foreign: bool) -> None:
     """Two installations on one Slack app get each other's presses. An old card has outlived its record."""
-    bot, approval, _ = await propose(redis)
+    bot, approval, copy = await propose(redis)
     at = MessageRef(channel=DM.channel, ts=f"{bot.clock.now_ms() / 1000 - age_s:.6f}")
-    await press(bot, approval.model_copy(update={"id": "A00elsewhere"}), at)
+    unknown = approval.model_copy(update={"id": "A00elsewhere"})
+    await press(bot, unknown, at)
     [record] = [one async for one in bot.journal.stream_records(kinds={"approval.refused"})]
     assert record.text == "gone" and ("foreign" in record.more) is is_foreign
+    bot.now_offset = LATE
+    await press(bot, unknown, copy, id="late")
+    assert len(bot.chat.ephemerals) == 2 and bot.chat.posts[int(copy.ts)].post == OLD, "nothing is put right"
+    assert "item.dead" not in await bot.list_journal_kinds()
 
 
 async def test_it_is_told_privately_and_on_record(redis: Redis) -> None:
@@ -104,28 +107,15 @@ async def test_what_was_decided_a_moment_ago_is_on_its_way_though_the_card_is_ol
     assert bot.chat.posts[int(copy.ts)].post != OLD, "control: not for ever"
 
 
-async def test_a_copy_that_cannot_be_put_right_now_is_put_right_later(redis: Redis) -> None:
-    bot, approval, copy = await propose(redis)
-    bot.chat.fails[f"update {DM.channel}"] = [DOWN]
-    bot.now_offset = LATE
-    await press(bot, approval, copy, version=0)
-    assert bot.chat.posts[int(copy.ts)].post != OLD and not bot.chat.fails[f"update {DM.channel}"]
-
-
-async def test_a_copy_that_nobody_knew_of_is_known_from_then_on(redis: Redis) -> None:
+async def test_a_copy_that_nobody_knew_of_is_known_from_then_on_and_put_right_when_that_is_possible(
+    redis: Redis,
+) -> None:
     bot, approval, copy = await propose(redis)
     await rewrite(bot, copies=())
+    bot.chat.fails[f"update {DM.channel}"] = [DOWN]
     await press(bot, approval, copy, version=0)
     assert (await bot.load_approval()).copies == approval.copies and bot.chat.posts[int(copy.ts)].post != OLD
-
-
-async def test_a_press_on_what_nobody_knows_puts_nothing_right(redis: Redis) -> None:
-    bot, _, copy = await propose(redis)
-    bot.now_offset = LATE
-    unknown = (await bot.load_approval()).model_copy(update={"id": "A00x"})
-    await press(bot, unknown, copy)
-    assert len(bot.chat.ephemerals) == 1 and bot.chat.posts[int(copy.ts)].post == OLD
-    assert "item.dead" not in await bot.list_journal_kinds()
+    assert not bot.chat.fails[f"update {DM.channel}"]
 
 
 # A button of a store that was emptied or restored
@@ -155,8 +145,8 @@ async def test_an_old_card_does_not_decide_the_request_that_has_its_number_now(r
     assert (await bot.engine.get_request("L-0001")).status is Status.APPROVED, "the right card decides"
 
 
-async def test_without_its_seal_it_would_have(redis: Redis) -> None:
-    """Negative control: buttons before they carried a seal."""
+async def test_control_without_its_seal_it_would_have(redis: Redis) -> None:
+    """As buttons were before they carried a seal."""
     old_card = (await started(redis)).chat.cards("DU2")[0]
     unsealed = replace(old_card, buttons=tuple(replace(one, seal="") for one in old_card.buttons))
     bot = await start_other_request(redis)
@@ -262,10 +252,7 @@ PLACE = {"team": "T", "channel": "D1", "direct": True}
 def test_the_sender_of_what_cannot_be_read_is_found_where_it_says_so(body: object, person: str | None) -> None:
     found = find_sender(json.dumps(body))
     assert (found.person if found else None) == person
-
-
-def test_nesting_without_end_names_nobody() -> None:
-    assert find_sender("[" * 100_000) is None and find_sender("{") is None
+    assert find_sender("[" * 100_000) is None and find_sender("{") is None, "nesting without end"
 
 
 async def test_who_sent_what_no_version_reads_is_told(redis: Redis) -> None:

@@ -9,8 +9,6 @@ from redis.asyncio import Redis
 
 from bot.core.clock import Clock
 from bot.features.sets.morning_lists import MorningLists
-from bot.queue.keys import Keys
-from bot.storage.spending import UsageStore
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.tools.company import NOW, TAXI, ZHANG
@@ -50,23 +48,6 @@ async def plan_all_day(bot: Bot, at: time, first: date, days: int) -> list[str]:
 )
 async def test_each_working_day_has_one_morning(redis: Redis, at: time, first: date, mornings: list[str]) -> None:
     assert await plan_all_day(Bot(redis), at, first, 5) == mornings
-
-
-@corpus(
-    ("at", "day", "next_day"),
-    [
-        ("2026-03-28T22:59", "2026-03-28", "2026-03-28T23:00"),
-        ("2026-03-28T23:00", "2026-03-29", "2026-03-29T22:00"),  # a day of 23 hours
-        ("2026-10-25T22:59", "2026-10-25", "2026-10-25T23:00"),  # a day of 25 hours
-        ("2026-12-31T22:59", "2026-12-31", "2026-12-31T23:00"),
-        ("2026-12-31T23:00", "2027-01-01", "2027-01-01T23:00"),
-    ],
-)
-async def test_a_company_day_ends_at_its_midnight(redis: Redis, at: str, day: str, next_day: str) -> None:
-    now = datetime.fromisoformat(at).replace(tzinfo=UTC)
-    usage = UsageStore(redis, Keys(), clock=Clock(read_now=lambda: now), zone=BERLIN)
-    assert usage.get_company_day() == date.fromisoformat(day)
-    assert usage.get_next_day_start() == datetime.fromisoformat(next_day).replace(tzinfo=UTC)
 
 
 async def test_a_task_waits_as_long_over_the_change_as_otherwise(redis: Redis) -> None:

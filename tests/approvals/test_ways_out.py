@@ -113,9 +113,7 @@ def test_a_gate_goes_with_the_place_of_its_effect() -> None:
             replace(ORDER, **wrong)
 
 
-def test_an_effect_outside_outlives_a_restored_store_however_often_it_may_be_repeated(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_effect_outside_outlives_a_restored_store_though_it_may_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ORDER.is_idempotent
     monkeypatch.setattr(since_copy, "TOOLS", (*TOOLS, ORDER))
     kept = since_copy.list_kept_tools("embedded")

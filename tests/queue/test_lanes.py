@@ -10,6 +10,7 @@ from bot.chat.messages import Click, Place, RateSlot
 from bot.core.errors import LeaseLost
 from bot.core.held_lease import bind_lease
 from bot.core.records import ApprovalState
+from bot.queue import scripts
 from bot.queue.keys import Keys
 from bot.queue.lanes import ANYBODY, RETRY_SEPARATOR, CheckpointResult, EnqueueResult, LaneItem, Lanes, Lease
 from bot.queue.writes import (
@@ -32,6 +33,7 @@ from bot.queue.writes import (
     apply_writes,
 )
 from bot.storage.approvals import ApprovalStore
+from tests.harness.corpus import corpus
 from tests.harness.lanes import LANE, build_key, expire, hold, now_ms, pass_moment, take
 
 
@@ -52,16 +54,6 @@ async def write(lanes: Lanes, one: Write) -> None:
 # Order and duplicates
 
 
-async def test_a_lane_has_work_until_its_last_item_is_handled(lanes: Lanes) -> None:
-    assert not await lanes.has_pending_items(LANE)
-    lease = await hold(lanes, "E1", "E2")
-    assert await lanes.has_pending_items(LANE) and not await lanes.has_pending_items(elsewhere(lanes))
-    await lease.commit()
-    assert await lanes.has_pending_items(LANE)
-    await lease.commit()
-    assert not await lanes.has_pending_items(LANE)
-
-
 async def test_duplicates_are_told_by_id_and_by_every_alias(lanes: Lanes) -> None:
     assert await lanes.enqueue(LANE, "E1", "1", aliases=["C1,1.0", "client-7"]) is EnqueueResult.NEW
     assert await lanes.enqueue(LANE, "E1", "1") is EnqueueResult.DUPLICATE
@@ -75,14 +67,10 @@ async def test_what_was_withdrawn_is_never_accepted_even_if_its_call_arrives_lat
     assert await lanes.withdraw_item(LANE, "E1") and await lanes.withdraw_item(LANE, "E1"), "asked twice"
     assert await lanes.enqueue(LANE, "E1", "1") is EnqueueResult.DUPLICATE
     assert await none_due(lanes)
-
-
-async def test_what_was_accepted_cannot_be_withdrawn(lanes: Lanes) -> None:
-    """Negative control."""
-    await lanes.enqueue(LANE, "E1", "1")
-    assert not await lanes.withdraw_item(LANE, "E1")
+    await lanes.enqueue(LANE, "E2", "1")
+    assert not await lanes.withdraw_item(LANE, "E2"), "control: what was accepted cannot be withdrawn"
     await (await take(lanes)).commit()
-    assert not await lanes.withdraw_item(LANE, "E1"), "nor after it was handled"
+    assert not await lanes.withdraw_item(LANE, "E2"), "nor after it was handled"
 
 
 async def test_a_full_lane_turns_away_and_remembers_nothing_of_it(either: Redis, keys: Keys) -> None:
@@ -95,17 +83,15 @@ async def test_a_full_lane_turns_away_and_remembers_nothing_of_it(either: Redis,
 DAY_MS, TEN_MINUTES_MS = 86_400_000, 600_000
 FAR_MS = 10_000
 """Distance of slots (ms): long compared with a loaded machine's time for the calls."""
-NAMES = ("a|b", "", "3|x", "中文", "\ud83d!", "a:b{q07}")
 
 
-async def test_any_id_lane_and_body_survive(lanes: Lanes, subtests: pytest.Subtests) -> None:
+@corpus("name", ["a|b", "", "3|x", "中文", "\ud83d!", "a:b{q07}"])
+async def test_any_id_lane_and_body_survive(lanes: Lanes, name: str) -> None:
     body = json.dumps({"text": "🙂‮\u0000|中"}, ensure_ascii=False)
-    for name in NAMES:
-        with subtests.test(ascii(name)):
-            await lanes.enqueue(f"x{name}", name, body)
-            item = (await lanes.claim("me", lanes.keys.get_partition(f"x{name}"), 1))[0].item
-            assert item.body == body
-            assert (item.lane, item.id) == (f"x{name}".replace("\ud83d", "?"), name.replace("\ud83d", "?"))
+    await lanes.enqueue(f"x{name}", name, body)
+    item = (await lanes.claim("me", lanes.keys.get_partition(f"x{name}"), 1))[0].item
+    assert (item.lane, item.id) == (f"x{name}".replace("\ud83d", "?"), name.replace("\ud83d", "?"))
+    assert item.body == body
 
 
 # Fencing
@@ -127,10 +113,9 @@ async def test_who_has_lost_the_lane_writes_nothing(lanes: Lanes) -> None:
         await stale.commit(mine)
 
 
-async def test_negative_control_without_the_token_check_the_stale_holder_does_write(
+async def test_control_without_the_token_check_the_stale_holder_writes(
     lanes: Lanes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bot.queue import scripts
 
     checked = scripts.build_script_source("checkpoint")
     unchecked = checked.replace("if not put_at then", "if false then")
@@ -219,9 +204,7 @@ async def test_a_checkpoint_left_over_from_the_item_before_is_refused(lanes: Lan
     assert await lanes.redis.exists(build_key(lanes, "x", LANE)) == 0
 
 
-async def test_a_lease_comes_with_its_lanes_record_and_knows_whether_items_wait_in_the_companion(
-    either: Redis, keys: Keys
-) -> None:
+async def test_a_lease_has_its_lanes_record_and_knows_whether_the_companion_waits(either: Redis, keys: Keys) -> None:
     """The lease knows it at every moment of an item, as the store does, without a separate query."""
     lanes = Lanes(either, keys, lease_ms=60_000, record_kind="about", companion_suffix=":beside")
     lane, record = keys.derive_id("A", 0, "lane"), {"state": "open"}
@@ -248,18 +231,6 @@ async def test_a_lease_comes_with_its_lanes_record_and_knows_whether_items_wait_
     assert await is_known(False)
     await lease.commit(second)
     assert await is_known(True), "put by the commit before"
-
-
-# Tries
-
-
-async def test_release_counts_no_try(lanes: Lanes) -> None:
-    await lanes.enqueue(LANE, "E1", "1")
-    for before in range(4):
-        lease = await take(lanes)
-        assert lease.item.tries == 1
-        assert lease.item.is_redelivery == (before > 0), "but it may have been begun"
-        await lease.release()
 
 
 # Writes
@@ -322,10 +293,9 @@ async def test_a_commit_of_a_write_that_may_refuse_is_a_mistake_and_nothing_is_w
 async def test_a_key_of_another_partition_is_a_mistake_and_nothing_is_written(lanes: Lanes) -> None:
     lease, other = await hold(lanes), elsewhere(lanes)
     foreign = lanes.keys.build_key(lanes.keys.get_partition(other), "x")
-    with pytest.raises(ValueError, match="not of partition"):
-        await lease.commit(EnqueueItem(other, "P1", "{}"), Set(foreign, "1"))
-    with pytest.raises(ValueError, match="not a key of a partition"):
-        await lease.commit(Set("cs:bell", "1"))
+    for key, wrong in ((foreign, "not of partition"), ("cs:bell", "not a key of a partition")):
+        with pytest.raises(ValueError, match=wrong):
+            await lease.commit(EnqueueItem(other, "P1", "{}"), Set(key, "1"))
     assert await none_due(lanes)
     assert await lease.commit() is None
 
@@ -337,8 +307,8 @@ async def test_a_put_among_writes_is_deduped_and_never_turned_away(either: Redis
     twice = (EnqueueItem(LANE, "P1", "{}"), EnqueueItem(other, "P2", "{}"))
     await lease.checkpoint("1", *twice)
     await lease.checkpoint("2", *twice, EnqueueItem(LANE, "P3", "{}"))
-    ids = [(await lease.commit()), (await lease.commit()), (await lease.commit())]
-    assert [item and item.id for item in ids] == ["P1", "P3", None]
+    items = [await lease.commit() for _ in range(3)]
+    assert [item and item.id for item in items] == ["P1", "P3", None]
     assert await (await take(lanes, other)).commit() is None
 
 
@@ -358,21 +328,18 @@ async def test_a_timer_comes_when_due_can_be_moved_and_taken_back(lanes: Lanes) 
     assert await lease.commit() is None
 
 
-async def test_a_timer_of_a_derived_lane_is_found_by_an_id_made_of_it(lanes: Lanes) -> None:
+async def test_a_timer_that_is_taken_back_is_found_by_its_lane_or_by_an_id_made_of_a_derived_lane(lanes: Lanes) -> None:
     for partition in range(lanes.keys.partitions):
         approval = lanes.keys.derive_id("A", partition, "task")
         await write(lanes, SetTimer(approval, f"{approval}:expire", 1, "{}"))
         await write(lanes, CancelTimer(f"{approval}:expire", f"{approval}:expire"))
-    assert await lanes.move_due_timers() == 0
-
-
-async def test_untimer_among_writes_finds_the_lane_it_names(lanes: Lanes) -> None:
     other = elsewhere(lanes)
     await lanes.enqueue(LANE, "E1", "1")
     await write(lanes, SetTimer(LANE, "T1", 1, "{}"))
     await write(lanes, SetTimer(other, "T2", 1, "{}"))
     await (await take(lanes)).commit(CancelTimer(LANE, "T1"), CancelTimer(other, "T2"))
     assert await lanes.move_due_timers() == 0
+    assert [key async for key in lanes.redis.scan_iter("*}:t*")] == [], "nothing is left of it"
 
 
 async def test_timers_come_exactly_once_however_many_pump(lanes: Lanes) -> None:
@@ -411,14 +378,13 @@ async def test_a_stop_reaches_what_was_put_before_it_and_nothing_later(lanes: La
     assert not await lanes.redis.exists(build_key(lanes, "stops", "another"))
 
 
-async def test_a_stop_of_ones_own_work_stops_nobody_elses(lanes: Lanes) -> None:
-    for id in ("E1", "E2", "E3"):
-        await lanes.enqueue(LANE, id, id)
-    lease = await take(lanes)
+@pytest.mark.parametrize("told_by", ["checkpoint", "heartbeat"])
+async def test_a_stop_of_ones_own_work_stops_nobody_elses(lanes: Lanes, told_by: str) -> None:
+    lease = await hold(lanes, "E1", "E2", "E3")
     await pass_moment(lanes.redis)
     await lanes.request_stop(LANE, "1.0", "U2")
     lease.set_person("U1")
-    await lease.checkpoint("1")
+    await (lease.checkpoint("1") if told_by == "checkpoint" else lanes.extend([lease]))
     assert not lease.stopped.is_set()
     await lease.commit()
     assert not lease.stopped.is_set(), "nobody has said yet whose it is"
@@ -427,7 +393,7 @@ async def test_a_stop_of_ones_own_work_stops_nobody_elses(lanes: Lanes) -> None:
     await lease.commit()
     lease.set_person("U1")
     await lanes.request_stop(LANE, "2.0", ANYBODY)
-    await lease.checkpoint("2")
+    await (lease.checkpoint("2") if told_by == "checkpoint" else lanes.extend([lease]))
     assert lease.stopped.is_set(), "an administrator stops anybody's"
 
 
@@ -437,17 +403,6 @@ async def test_a_lane_that_has_nothing_is_forgotten_and_keeps_nobody_from_work(l
     await lanes.enqueue("C1", "a", "{}")
     assert await lanes.claim("p", partition, 1) == []
     assert [one.lane for one in await lanes.claim("p", partition, 1)] == ["C1"]
-
-
-async def test_a_stop_that_nobody_heard_is_told_by_the_heartbeat(lanes: Lanes) -> None:
-    lease = await hold(lanes)
-    lease.set_person("U1")
-    assert await lanes.extend([lease]) == [] and not lease.stopped.is_set()
-    await pass_moment(lanes.redis)  # a stop is only for items from before it
-    await lanes.request_stop(LANE, "2.0", "U2")
-    assert await lanes.extend([lease]) == [] and not lease.stopped.is_set(), "somebody else's"
-    await lanes.request_stop(LANE, "3.0", ANYBODY)
-    assert await lanes.extend([lease]) == [] and lease.stopped.is_set()
 
 
 async def test_a_stop_is_told_to_whoever_listens(lanes: Lanes) -> None:
@@ -462,14 +417,11 @@ async def test_a_stop_is_told_to_whoever_listens(lanes: Lanes) -> None:
     await told.aclose()
 
 
-async def test_the_bell_rings_once_for_a_lane_that_becomes_due(lanes: Lanes) -> None:
+async def test_the_bell_rings_once_for_a_lane_that_becomes_due_and_unheard_it_stays_short(lanes: Lanes) -> None:
     await lanes.enqueue(LANE, "E1", "1")
     await lanes.enqueue(LANE, "E2", "2")
     assert await lanes.wait_for_wakeup(0.05) == lanes.keys.get_partition(LANE)
     assert await lanes.wait_for_wakeup(0.05) is None
-
-
-async def test_an_unheard_bell_stays_short(lanes: Lanes) -> None:
     for number in range(300):
         await lanes.enqueue(f"lane {number}", f"E{number}", "{}")
     assert await lanes.redis.llen(lanes.keys.wakeup_list) <= 256
@@ -509,13 +461,10 @@ async def test_what_was_handled_is_known_for_as_long_as_what_was_put(lanes: Lane
     await lease.commit(more=more)
     assert DAY_MS - TEN_MINUTES_MS < await lanes.redis.pttl(build_key(lanes, "dd", "E1")) <= DAY_MS
     assert await lanes.enqueue(LANE, "E1", "{}") is EnqueueResult.DUPLICATE
-
-
-async def test_what_nobody_knew_any_more_is_known_until_its_commit_cannot_come_again(lanes: Lanes) -> None:
-    lease = await hold(lanes)
-    await lanes.redis.delete(build_key(lanes, "dd", "E1"))
-    await lease.commit()
-    assert 0 < await lanes.redis.pttl(build_key(lanes, "dd", "E1")) <= TEN_MINUTES_MS
+    await lanes.redis.delete(build_key(lanes, "dd", "E2"))
+    await (lease if more else await take(lanes)).commit()
+    lives_ms = await lanes.redis.pttl(build_key(lanes, "dd", "E2"))
+    assert 0 < lives_ms <= TEN_MINUTES_MS, "what nobody knew any more: until its commit cannot come again"
 
 
 # Slots
@@ -535,6 +484,36 @@ async def test_a_checkpoint_reserves_one_slot_wherever_its_rate_is(lanes: Lanes,
     assert (await lease.checkpoint("4")).wait_ms is None
 
 
+def near(waits: list[int], expected: list[int]) -> bool:
+    """Whether they are these slots, but for a loaded machine's time for the calls."""
+    return len(waits) == len(expected) and all(abs(a - b) <= 500 for a, b in zip(waits, expected, strict=True))
+
+
+async def test_slots_of_a_key_are_spaced_after_its_burst_and_nobody_gets_one_twice(lanes: Lanes) -> None:
+    assert near([await lanes.reserve_slot("post:C1", 10_000) for _ in range(4)], [0, 10_000, 20_000, 30_000])
+    assert await lanes.reserve_slot("post:C2", 10_000) == 0, "keys are apart"
+    burst = [await lanes.reserve_slot("m", 10_000, 3) for _ in range(5)]
+    assert burst[:3] == [0, 0, 0] and near(burst[3:], [10_000, 20_000])
+    together = await asyncio.gather(*(lanes.reserve_slot("k", 10_000) for _ in range(20)))
+    assert near(sorted(together), [n * 10_000 for n in range(20)])
+    call = ("slot", "k", lanes.keys.build_slot_key("k"), "reserve", "nonce", 10_000, 1, "")
+    assert near([await lanes.run_lane_script(*call) for _ in range(2)], [200_000, 200_000]), "called again"
+    assert near([await lanes.reserve_slot("k", 10_000)], [210_000])
+    far = [await lanes.reserve_slot("far", 10_000, most_ms=0) for _ in range(3)]
+    assert far == [0, -1, -1], "too far away, it is not reserved"
+    assert near([await lanes.reserve_slot("far", 10_000)], [10_000])
+
+
+async def test_a_penalty_spaces_slots_again_and_never_shortens_a_wait(lanes: Lanes) -> None:
+    await lanes.reserve_slot("k", 5_000, 3)
+    await lanes.apply_penalty("k", 60_000)
+    assert near([await lanes.reserve_slot("k", 5_000, 3) for _ in range(3)], [60_000, 65_000, 70_000])
+    for _ in range(3):
+        await lanes.reserve_slot("m", 30_000)
+    await lanes.apply_penalty("m", 1_000)
+    assert near([await lanes.reserve_slot("m", 30_000)], [90_000])
+
+
 # Work begun earlier
 
 
@@ -542,12 +521,3 @@ def test_an_item_that_was_begun_before_says_so() -> None:
     assert not LaneItem(LANE, "E1", "{}", 1).is_redelivery
     again = (("E1", 2, ""), ("E1", 1, "handed over"), (f"E1{RETRY_SEPARATOR}1", 1, ""))
     assert [LaneItem(LANE, id, "{}", tries, error=error).is_redelivery for id, tries, error in again] == [True] * 3
-
-
-async def test_who_takes_over_is_told_that_it_was_begun(lanes: Lanes) -> None:
-    assert not (await hold(lanes)).item.is_redelivery
-    await expire(lanes)
-    lease = await take(lanes)
-    assert lease.item.is_redelivery
-    await lease.commit()
-    assert not (await hold(lanes, "E2")).item.is_redelivery

@@ -131,6 +131,7 @@ class LanesModel(RuleBasedStateMachine):
             assert found == self.log[lane]
             length = self.do(self.redis.llen(self.lanes.keys.build_key(0, "in", lane)))
             assert length == len(self.queue[lane])
+            assert self.do(self.lanes.has_pending_items(lane)) is (length > 0)
 
 
 def test_the_lanes_do_what_their_model_does(valkey: str, monkeypatch: pytest.MonkeyPatch) -> None:

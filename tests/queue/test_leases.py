@@ -1,7 +1,7 @@
 """A delayed lease holder: whether its lane is still its own, by its own clock and, in doubt, by Redis."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from redis.asyncio import Redis
@@ -16,21 +16,16 @@ from tests.harness.lanes import LANE, expire, hold
 LEASE_MS = 20_000
 
 
-class Clock:
-    """Our own clock, moved by the test."""
-
-    def __init__(self) -> None:
-        self.ahead_ms = 0.0
-
-    def __call__(self) -> float:
-        return get_elapsed_ms() + self.ahead_ms
-
-
 class Counted(Lanes):
     """Lanes that count their queries."""
 
     calls = 0
     away = False
+    ahead_ms = 0.0
+    """Our own clock is ahead by so much."""
+
+    def read_clock(self) -> float:
+        return get_elapsed_ms() + self.ahead_ms
 
     async def run_lane_script(self, script: str, lane: str, *args: str | int) -> object:
         self.calls += 1
@@ -44,15 +39,10 @@ class Counted(Lanes):
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    moved = Clock()
-    monkeypatch.setattr(module, "get_elapsed_ms", moved)
-    return moved
-
-
-@pytest.fixture
-def lanes(redis: Redis, keys: Keys) -> Counted:
-    return Counted(redis, keys, lease_ms=LEASE_MS)
+def lanes(redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Counted:
+    made = Counted(redis, keys, lease_ms=LEASE_MS)
+    monkeypatch.setattr(module, "get_elapsed_ms", made.read_clock)
+    return made
 
 
 async def held(lanes: Counted) -> Lease:
@@ -61,51 +51,23 @@ async def held(lanes: Counted) -> Lease:
     return lease
 
 
-async def test_as_long_as_the_heartbeat_comes_through_nobody_is_asked(lanes: Counted, clock: Clock) -> None:
+async def test_whatever_extends_the_lease_counts(lanes: Counted) -> None:
     lease = await held(lanes)
-    for _ in range(4):
-        clock.ahead_ms += LEASE_MS / 4
-        assert await lanes.extend([lease]) == []
-        lanes.calls = 0
+    for extend in (lambda: lease.checkpoint("1"), lease.commit, lambda: lanes.extend([lease]), lease.assert_held):
+        lanes.ahead_ms += LEASE_MS * 0.6
+        await extend()
+        asked = lanes.calls
         await lease.assert_held()
-    assert lanes.calls == 0
-
-
-EXTENDING: dict[str, Callable[[Counted, Lease], Awaitable[object]]] = {
-    "checkpoint": lambda lanes, lease: lease.checkpoint("1"),
-    "commit": lambda lanes, lease: lease.commit(),
-    "heartbeat": lambda lanes, lease: lanes.extend([lease]),
-    "question": lambda lanes, lease: lease.assert_held(),
-}
-
-
-@pytest.mark.parametrize("extend", EXTENDING.values(), ids=[*EXTENDING])
-async def test_whatever_extends_the_lease_counts(
-    lanes: Counted, clock: Clock, extend: Callable[[Counted, Lease], Awaitable[object]]
-) -> None:
-    lease = await held(lanes)
-    clock.ahead_ms = LEASE_MS * 0.6
-    await extend(lanes, lease)
-    asked = lanes.calls
-    await lease.assert_held()
-    assert lanes.calls == asked
-
-
-async def test_held_up_and_nobody_has_taken_the_lane(lanes: Counted, clock: Clock) -> None:
-    lease = await held(lanes)
-    clock.ahead_ms = LEASE_MS * 3
-    await lease.assert_held()
-    assert lanes.calls == 1
+        assert lanes.calls == asked
+    assert asked == 4, "held up, and nobody has taken the lane: each had to ask"
 
 
 @pytest.mark.parametrize("ahead_ms", [LEASE_MS * 3, 1_001], ids=["held up", "Redis's clock jumps past the lease"])
-async def test_another_that_has_taken_the_lane_is_noticed_within_a_second(
-    lanes: Counted, clock: Clock, ahead_ms: int
-) -> None:
+async def test_another_that_has_taken_the_lane_is_noticed_within_a_second(lanes: Counted, ahead_ms: int) -> None:
     lease = await held(lanes)
     await expire(lanes)
     assert await lanes.claim("other", lanes.keys.get_partition(LANE), 1)
-    clock.ahead_ms = ahead_ms
+    lanes.ahead_ms = ahead_ms
     with pytest.raises(LeaseLost):
         await lease.assert_held()
     assert await lanes.extend([lease]) == [lease]
@@ -113,19 +75,19 @@ async def test_another_that_has_taken_the_lane_is_noticed_within_a_second(
         await lease.assert_held()
 
 
-async def test_held_up_and_redis_is_away(lanes: Counted, clock: Clock) -> None:
+async def test_held_up_and_redis_is_away(lanes: Counted) -> None:
     """Nobody knows: the lease asserts nothing."""
     lease = await held(lanes)
-    clock.ahead_ms, lanes.away = LEASE_MS * 3, True
+    lanes.ahead_ms, lanes.away = LEASE_MS * 3, True
     with pytest.raises(StoreUnavailableError):
         await lease.assert_held()
 
 
-async def test_it_is_about_the_lane_that_a_task_works_for(lanes: Counted, clock: Clock) -> None:
+async def test_it_is_about_the_lane_that_a_task_works_for(lanes: Counted) -> None:
     lease = await held(lanes)
     await expire(lanes)
     assert await lanes.claim("other", lanes.keys.get_partition(LANE), 1)
-    clock.ahead_ms = LEASE_MS * 3
+    lanes.ahead_ms = LEASE_MS * 3
 
     async def working() -> None:
         bind_lease(lease)

@@ -17,12 +17,12 @@ from bot.chat.messages import Click, Message, Place, RateSlot
 from bot.core.held_lease import bind_lease
 from bot.core.work_items import ButtonPressed, MessageReceived
 from bot.queue.lanes import Lease
+from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
 from tests.stories.script import DONE, calls
 from tests.tools.office import SICK
 
-LOOKED = calls(("list_people", {"name": "李"}))
 LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 
 
@@ -63,54 +63,39 @@ async def said(bot: Bot, text: str, id: str) -> None:
     await handled(bot, DM.conversation, id, MessageReceived(message=message).model_dump_json())
 
 
-async def warm(redis: Redis, *script: ModelReply, history_tokens: int = 8_000) -> Bot:
+async def warm(redis: Redis, *script: ModelReply, **more: Any) -> Bot:
     """Set up an installation whose scripts the server knows, and whose platform has a rate."""
-    bot = Bot(redis, [DONE, *script], history_tokens=history_tokens)
-    await prepared(bot)
-    return bot
-
-
-async def prepared(bot: Bot) -> None:
+    bot = Bot(redis, [DONE, *script], **more)
     bot.lanes.lease_ms = 60_000  # as in production: no query whether the lease still holds
     bot.chat.find_rate_slot = lambda place: RateSlot(f"rate:{place.channel}", 1, 100)  # type: ignore[method-assign]
     await said(bot, "hello", "Ev0")
+    return bot
 
 
-def looks(times: int) -> list[ModelReply]:
-    return [calls(("list_people", {"name": f"name {n}"})) for n in range(times)]
+LOOKS = [calls(("list_people", {"name": f"name {n}"})) for n in range(3)]
 
 
-async def test_a_plain_message_takes_four(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    bot = await warm(redis, DONE)
+@corpus(
+    ("script", "text", "more"),
+    [
+        ([DONE], "你好", {}),
+        ([DONE], "你好" * 300, {"history_tokens": 500}),  # older turns are folded
+        ([LOOKS[0], DONE], "谁", {}),
+        ([*LOOKS, DONE], "谁", {}),
+        ([LOOKS[0], DONE], "谁", {"budget": Budget(tokens=10**9, money=Decimal(5))}),
+    ],
+)
+async def test_a_message_takes_four_and_one_for_each_step(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, script: list[ModelReply], text: str, more: dict[str, Any]
+) -> None:
+    bot, steps = await warm(redis, *script, **more), len(script) - 1
     with counted(monkeypatch) as asked:
-        await said(bot, "你好", "Ev1")
-    assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA"], "accept, recall, the last word, commit"
-
-
-async def test_a_budget_takes_none_of_its_own(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    bot = Bot(redis, [DONE, LOOKED, DONE], budget=Budget(tokens=10**9, money=Decimal(5)))
-    await prepared(bot)
-    with counted(monkeypatch) as asked:
-        await said(bot, "谁", "Ev1")
-    assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA", "EVALSHA"], "a message of one step, as without"
-
-
-async def test_a_turn_that_has_older_ones_folded_takes_no_more(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    bot = await warm(redis, DONE, history_tokens=500)
-    with counted(monkeypatch) as asked:
-        await said(bot, "你好" * 300, "Ev1")
-    assert asked == ["EVALSHA", "pipeline", "EVALSHA", "EVALSHA"]
-    assert [key async for key in redis.scan_iter("*:in:F*")], "and the fold waits in its lane"
-
-
-@pytest.mark.parametrize("steps", [1, 3])
-async def test_a_step_takes_one(redis: Redis, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    bot = await warm(redis, *looks(steps), DONE)
-    with counted(monkeypatch) as asked:
-        await said(bot, "谁", "Ev1")
-    assert len(asked) == 4 + steps
-    keys = bot.chat.keys()
-    assert len([key for key in keys if ":line:" in key]) == steps, "and every step was shown"
+        await said(bot, text, "Ev1")
+    expected = ["EVALSHA", "pipeline", *["EVALSHA"] * steps, "EVALSHA", "EVALSHA"]
+    assert asked == expected, "accept, recall, the steps, the last word, commit"
+    assert sum(":line:" in one.key for one in bot.chat.list_posts()) == steps, "every step was shown"
+    folds = [key async for key in redis.scan_iter("*:in:F*")]
+    assert bool(folds) is ("history_tokens" in more), "the fold waits in its lane"
 
 
 async def test_a_decision_takes_three(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:

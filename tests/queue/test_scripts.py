@@ -10,7 +10,6 @@ from bot.queue.writes import (
     SKIP,
     WRITE,
     AppendHistory,
-    CancelTimer,
     EnqueueItem,
     HIncrBy,
     HSet,
@@ -35,6 +34,10 @@ LATE_MS = 5_000
 @pytest.fixture
 def lanes(redis: Redis, keys: Keys) -> Lanes:
     return Lanes(redis, keys)
+
+
+async def apply(lanes: Lanes, *writes: Write) -> str:
+    return await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), writes)
 
 
 async def read_due(lanes: Lanes) -> float:
@@ -67,7 +70,7 @@ async def test_a_refused_write_outside_a_lease_is_told_and_may_come_again(lanes:
     row = [one.encode() for one in writes]
     assert await lanes.run_lane_script("apply", LANE, "n", *row) == "changed"
     assert not await lanes.redis.exists(build_key(lanes, "x"))
-    await apply_writes(lanes.redis, lanes.keys, 0, [AppendHistory(build_key(lanes, "h"), ["1|a", "1|b"], 99)])
+    await apply(lanes, AppendHistory(history, ["1|a", "1|b"], 99))
     assert await lanes.run_lane_script("apply", LANE, "n", *row) == "ok"
     assert await lanes.redis.lrange(history, 0, -1) == ["1:1|=s", "1:2|b"]
     assert await lanes.redis.get(build_key(lanes, "x")) == "1"
@@ -78,6 +81,8 @@ async def test_a_refused_write_outside_a_lease_is_told_and_may_come_again(lanes:
 
 async def test_a_repeated_claim_hands_out_what_is_still_its_own(lanes: Lanes) -> None:
     home = lanes.keys.get_partition(LANE)
+    assert await lanes.run_lane_script("claim", LANE, "nonce", "me", lanes.lease_ms, 1, "", "", 0) == []
+    assert await lanes.redis.keys() == [], "a claim that takes nothing leaves nothing"
     others = [name for name in map(str, range(100)) if lanes.keys.get_partition(name) == home][:2]
     for lane in (LANE, *others):
         await lanes.enqueue(lane, f"E {lane}", "{}")
@@ -91,15 +96,14 @@ async def test_a_repeated_claim_hands_out_what_is_still_its_own(lanes: Lanes) ->
     assert 0 < await lanes.redis.pttl(build_key(lanes, "cl", "nonce")) <= lanes.lease_ms
 
 
-async def test_a_claim_that_takes_nothing_leaves_nothing(lanes: Lanes) -> None:
-    assert await lanes.run_lane_script("claim", LANE, "nonce", "me", lanes.lease_ms, 1, "", "", 0) == []
-    assert await lanes.redis.keys() == []
-
-
-async def test_a_lane_whose_items_are_gone_begins_anew(lanes: Lanes) -> None:
-    lease = await hold(lanes)
-    await lease.retry(0, "busy")
+async def test_a_lane_whose_items_are_gone_is_lost_to_its_holder_and_begins_anew(lanes: Lanes) -> None:
+    await (await hold(lanes)).retry(0, "busy")
+    lease = await take(lanes)
     await lanes.redis.delete(build_key(lanes, "in", LANE))
+    for call in (lease.checkpoint("1"), lease.commit(), lease.release()):
+        with pytest.raises(LeaseLost):
+            await call
+    await expire(lanes)
     assert await lanes.claim("me", lanes.keys.get_partition(LANE), 1) == []
     item = (await hold(lanes, "E2")).item
     assert (item.tries, item.error) == (1, "")
@@ -137,11 +141,15 @@ async def test_a_repeated_commit_of_who_has_lost_the_lane_hands_out_nothing(lane
     assert await lanes.run_lane_script("commit", LANE, *args) == ["done"]
 
 
-@pytest.mark.parametrize("step", ["checkpoint", "commit"])
-async def test_a_checkpoint_and_the_next_item_come_with_a_whole_lease(lanes: Lanes, step: str) -> None:
+@pytest.mark.parametrize("step", ["checkpoint", "commit", "heartbeat"])
+async def test_a_checkpoint_the_next_item_and_a_heartbeat_come_with_a_whole_lease(lanes: Lanes, step: str) -> None:
     lease = await hold(lanes, "E1", "E2")
     await lanes.redis.zadd(build_key(lanes, "z"), {LANE: await now_ms(lanes.redis) + 1})
-    await (lease.checkpoint("1") if step == "checkpoint" else lease.commit())
+    if step == "heartbeat":
+        told = await lanes.run_lane_script("extend", LANE, lanes.lease_ms, LANE, lease.token, "gone", "7")
+        assert told == [["7"], []], "it tells what is lost"
+    else:
+        await (lease.checkpoint("1") if step == "checkpoint" else lease.commit())
     assert await read_due(lanes) > await now_ms(lanes.redis) + lanes.lease_ms - LATE_MS
 
 
@@ -158,9 +166,7 @@ async def test_a_lane_given_up_with_work_left_is_due_rings_and_says_nothing_of_i
 
 
 @pytest.mark.parametrize(("delay_ms", "rings"), [(0, 1), (HOUR_MS, 0)])
-async def test_a_lane_given_back_says_nothing_of_its_holder_and_rings_if_it_is_due(
-    lanes: Lanes, delay_ms: int, rings: int
-) -> None:
+async def test_a_lane_given_back_has_no_holder_and_rings_if_it_is_due(lanes: Lanes, delay_ms: int, rings: int) -> None:
     lease = await hold(lanes)
     await count_rings(lanes)
     await lease.retry(delay_ms, "busy")
@@ -168,21 +174,6 @@ async def test_a_lane_given_back_says_nothing_of_its_holder_and_rings_if_it_is_d
     assert state == {"tries": "1", "error": "busy", "back": f"{lease.token}@E1"}
     assert abs(await read_due(lanes) - delay_ms - await now_ms(lanes.redis)) < LATE_MS
     assert await count_rings(lanes) == rings
-
-
-async def test_a_heartbeat_extends_and_tells_what_is_lost(lanes: Lanes) -> None:
-    lease = await hold(lanes)
-    await lanes.redis.zadd(build_key(lanes, "z"), {LANE: await now_ms(lanes.redis) + 1})
-    assert await lanes.run_lane_script("extend", LANE, lanes.lease_ms, LANE, lease.token, "gone", "7") == [["7"], []]
-    assert await read_due(lanes) > await now_ms(lanes.redis) + lanes.lease_ms - LATE_MS
-
-
-async def test_a_lane_whose_items_are_gone_is_lost_to_its_holder(lanes: Lanes) -> None:
-    lease = await hold(lanes)
-    await lanes.redis.delete(build_key(lanes, "in", LANE))
-    for call in (lease.checkpoint("1"), lease.commit(), lease.release()):
-        with pytest.raises(LeaseLost):
-            await call
 
 
 # Enqueuing
@@ -297,7 +288,7 @@ async def test_a_rate_is_forgotten_when_its_last_slot_is_over(lanes: Lanes) -> N
 async def test_a_timer_that_came_leaves_nothing_but_its_mark(lanes: Lanes) -> None:
     """A timer whose text is gone leaves nothing either, and blocks no other timer."""
     await lanes.redis.zadd(build_key(lanes, "t"), {"T0": 1})
-    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), [SetTimer(LANE, "T1", 2, '"x"')])
+    await apply(lanes, SetTimer(LANE, "T1", 2, '"x"'))
     assert await lanes.move_due_timers() == 1
     assert await lanes.redis.exists(build_key(lanes, "t"), build_key(lanes, "td")) == 0
     assert 0 < await lanes.redis.pttl(build_key(lanes, "dd", "timer", "T1@2")) <= lanes.dedupe_ms
@@ -305,20 +296,8 @@ async def test_a_timer_that_came_leaves_nothing_but_its_mark(lanes: Lanes) -> No
     assert await count_rings(lanes) == 1
     item = (await take(lanes)).item
     assert (item.id, item.body) == ("T1", '"x"')
-
-
-async def test_a_timer_for_a_lane_that_is_held_does_not_ring(lanes: Lanes) -> None:
-    await hold(lanes)
-    await count_rings(lanes)
-    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), [SetTimer(LANE, "T1", 2, "{}")])
-    assert await lanes.move_due_timers() == 1
-    assert await count_rings(lanes) == 0
-
-
-async def test_a_timer_taken_back_leaves_nothing(lanes: Lanes) -> None:
-    both = [SetTimer(LANE, "T1", 2, "{}"), CancelTimer(LANE, "T1")]
-    await apply_writes(lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), both)
-    assert await lanes.redis.exists(build_key(lanes, "t"), build_key(lanes, "td")) == 0
+    await apply(lanes, SetTimer(LANE, "T2", 3, "{}"))
+    assert (await lanes.move_due_timers(), await count_rings(lanes)) == (1, 0), "a lane that is held does not ring"
 
 
 async def test_the_partition_that_has_waited_longest_comes_first(lanes: Lanes) -> None:
@@ -349,47 +328,42 @@ def build_kinds(key: str, ttl_ms: int | None) -> list[Write]:
 
 
 async def test_every_kind_of_write_says_how_long_its_key_lives(lanes: Lanes) -> None:
-    key, home = build_key(lanes, "k"), lanes.keys.get_partition(LANE)
+    key = build_key(lanes, "k")
     for ttl_ms in (HOUR_MS, None, HOUR_MS):
-        await apply_writes(lanes.redis, lanes.keys, home, build_kinds(key, ttl_ms))
+        await apply(lanes, *build_kinds(key, ttl_ms))
         for number in range(1, 8):
             lives_ms = await lanes.redis.pttl(f"{key}{number}")
             assert lives_ms == -1 if ttl_ms is None else HOUR_MS - LATE_MS < lives_ms <= HOUR_MS
 
 
-async def test_the_latest_are_kept(lanes: Lanes) -> None:
-    key, home = build_key(lanes, "k"), lanes.keys.get_partition(LANE)
+async def test_the_latest_are_kept_and_old_entries_go_where_an_age_is_said(lanes: Lanes) -> None:
+    key = build_key(lanes, "latest")
     for value in "abcd":
-        await apply_writes(lanes.redis, lanes.keys, home, [RPush(key, [value], most=3)])
+        await apply(lanes, RPush(key, [value], most=3))
     assert await lanes.redis.lrange(key, 0, -1) == ["b", "c", "d"]
-
-
-async def test_old_entries_go_where_an_age_is_said(lanes: Lanes) -> None:
-    key, home = build_key(lanes, "k"), lanes.keys.get_partition(LANE)
+    key = build_key(lanes, "old")
     for number in range(300):
         await lanes.redis.xadd(key, {"n": number}, id=f"{number + 1}-0")
     for age_ms, lasting in ((None, 301), (10**15, 302), (HOUR_MS, 103)):  # trimmed by nodes of a hundred
-        await apply_writes(lanes.redis, lanes.keys, home, [XAdd(key, {"a": "b", "c": "d"}, age_ms)])
+        await apply(lanes, XAdd(key, {"a": "b", "c": "d"}, age_ms))
         assert await lanes.redis.xlen(key) <= lasting and (await lanes.redis.xlen(key) > 300) is (age_ms != HOUR_MS)
     [(_, fields)] = await lanes.redis.xrevrange(key, count=1)
     assert fields == {"a": "b", "c": "d"}
 
 
 async def test_an_item_among_writes_rings_for_an_idle_lane_and_is_known_for_a_day(lanes: Lanes) -> None:
-    home = lanes.keys.get_partition(LANE)
     for id, rings in (("P1", 1), ("P2", 0), ("P1", 0)):
-        await apply_writes(lanes.redis, lanes.keys, home, [EnqueueItem(LANE, id, "{}")])
+        await apply(lanes, EnqueueItem(LANE, id, "{}"))
         assert await count_rings(lanes) == rings
     assert await lanes.redis.llen(build_key(lanes, "in", LANE)) == 2
     assert DAY_MS - LATE_MS < await lanes.redis.pttl(build_key(lanes, "dd", "P1")) <= DAY_MS
 
 
 async def test_an_item_for_an_idle_lane_only_is_neither_put_nor_known_elsewhere(lanes: Lanes) -> None:
-    home, item = lanes.keys.get_partition(LANE), EnqueueItem(LANE, "P1", "{}", only_if_idle=True)
-    lease = await hold(lanes)
-    await apply_writes(lanes.redis, lanes.keys, home, [item])
+    lease, item = await hold(lanes), EnqueueItem(LANE, "P1", "{}", only_if_idle=True)
+    await apply(lanes, item)
     assert await lease.commit() is None
-    await apply_writes(lanes.redis, lanes.keys, home, [item])
+    await apply(lanes, item)
     assert (await take(lanes)).item.id == "P1"
 
 
@@ -419,7 +393,7 @@ async def test_the_first_rule_that_holds_decides_whether_fields_are_set(
         await redis.hset(key, mapping=stored)
     behind = Set(build_key(lanes, "x"), "written")
     ruled = HSet(key, {"state": "new", "by": "U1"}, HOUR_MS, RULES)
-    assert await apply_writes(redis, lanes.keys, lanes.keys.get_partition(LANE), [ruled, behind]) == answer
+    assert await apply(lanes, ruled, behind) == answer
     assert await redis.hgetall(key) == (stored | {"state": "new", "by": "U1"} if state == "new" else stored)
     assert (await redis.pttl(key) > HOUR_MS - LATE_MS) is (state == "new")
     assert bool(await redis.exists(behind.key)) is (answer == "ok"), "what was skipped ends nothing"

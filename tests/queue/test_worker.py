@@ -1,5 +1,4 @@
 import asyncio
-import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -25,17 +24,20 @@ from bot.queue.writes import RPush, Write
 from bot.redis.connect import connect_redis
 from bot.redis.embedded import EmbeddedRedis
 from bot.storage.dead_letters import DeadLetterStore
-from tests.harness.lanes import LANE, build_key, now_ms
+from tests.harness.corpus import corpus
+from tests.harness.lanes import LANE, build_key, expire, now_ms, take
 
-ROOT = Path(__file__).parents[2]
 Handle = Callable[[Lease], Awaitable[None]]
 
 
 class Recorder:
     """A handler that writes each handled item into a list of the lane, in the commit."""
 
-    def __init__(self, keys: Keys, handle: Handle | None = None) -> None:
-        self._keys, self._handle = keys, handle
+    keys: Keys
+    """Set by `make`."""
+
+    def __init__(self, handle: Handle | None = None) -> None:
+        self._handle = handle
         self.given_up: list[tuple[str, int, str]] = []
 
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
@@ -51,14 +53,14 @@ class Recorder:
         return [self.written(lease.item, "buried ")]
 
     def written(self, item: LaneItem, how: str = "") -> RPush:
-        return RPush(log_key(self._keys, item.lane), [how + item.body])
+        return RPush(log_key(self.keys, item.lane), [how + item.body])
 
 
 class Waiting(Recorder):
     """A handler that signals its start, and waits until it may end."""
 
-    def __init__(self, keys: Keys) -> None:
-        super().__init__(keys)
+    def __init__(self) -> None:
+        super().__init__()
         self.begun, self.may_end = asyncio.Event(), asyncio.Event()
 
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
@@ -71,8 +73,8 @@ def log_key(keys: Keys, lane: str) -> str:
     return keys.build_key(keys.get_partition(lane), "log", lane)
 
 
-async def log(redis: Redis, keys: Keys, lane: str) -> list[str]:
-    return [str(one) for one in await redis.lrange(log_key(keys, lane), 0, -1)]
+async def log(lanes: Lanes, lane: str) -> list[str]:
+    return [str(one) for one in await lanes.redis.lrange(log_key(lanes.keys, lane), 0, -1)]
 
 
 async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
@@ -100,11 +102,11 @@ def lanes(redis: Redis, keys: Keys) -> Lanes:
 
 
 def make(lanes: Lanes, handler: Recorder, *, times: Timing = QUICK, **options: Any) -> Worker:
-    bury = DeadLetterStore(lanes.redis, lanes.keys).build_bury_writes
+    bury, handler.keys = DeadLetterStore(lanes.redis, lanes.keys).build_bury_writes, lanes.keys
     return Worker(lanes, handler, bury=bury, timing=times, **options)
 
 
-def watched(lanes: Lanes, keys: Keys, **options: Any) -> tuple[Worker, list[int]]:
+def watched(lanes: Lanes, **options: Any) -> tuple[Worker, list[int]]:
     """Make a slow worker, and a list of the number of lanes that it held at each item."""
     busy: list[int] = []
 
@@ -112,50 +114,50 @@ def watched(lanes: Lanes, keys: Keys, **options: Any) -> tuple[Worker, list[int]
         busy.append(worker.active_lane_count)
         await asyncio.sleep(0.01)
 
-    worker = make(lanes, Recorder(keys, handle), **options)
+    worker = make(lanes, Recorder(handle), **options)
     return worker, busy
 
 
 # Order
 
 
-async def test_every_lane_is_handled_in_order_and_lanes_at_the_same_time(lanes: Lanes, keys: Keys) -> None:
-    worker, busy = watched(lanes, keys, burst=2)
+async def test_every_lane_is_handled_in_order_and_lanes_at_the_same_time(lanes: Lanes) -> None:
+    worker, busy = watched(lanes, burst=2)
     names = [f"lane {number}" for number in range(8)]
     for number in range(5):
         for name in names:
             await lanes.enqueue(name, f"{name}/{number}", str(number))
     async with running(worker):
-        await until_done(lanes, keys, names, 5)
-    assert [await log(lanes.redis, keys, name) for name in names] == [list("01234")] * 8
+        await until_done(lanes, names, 5)
+    assert [await log(lanes, name) for name in names] == [list("01234")] * 8
     assert max(busy) > 1
 
 
-async def done(lanes: Lanes, keys: Keys, lane: str, count: int) -> bool:
-    return len(await log(lanes.redis, keys, lane)) >= count
+async def done(lanes: Lanes, lane: str, count: int) -> bool:
+    return len(await log(lanes, lane)) >= count
 
 
-async def until_done(lanes: Lanes, keys: Keys, names: Iterable[str], count: int, seconds: float = 20) -> None:
+async def until_done(lanes: Lanes, names: Iterable[str], count: int, seconds: float = 20) -> None:
     """Wait until that many items of each of these lanes are handled."""
     for name in names:
-        await until(partial(done, lanes, keys, name, count), seconds)
+        await until(partial(done, lanes, name, count), seconds)
 
 
-async def test_no_more_lanes_at_once_than_allowed_and_the_next_as_hands_come_free(lanes: Lanes, keys: Keys) -> None:
+async def test_no_more_lanes_at_once_than_allowed_and_the_next_as_hands_come_free(lanes: Lanes) -> None:
     """No sweep comes in between."""
     for number in range(10):
         await lanes.enqueue(f"D{number}", f"E{number}", "1")
-    worker, busy = watched(lanes, keys, concurrency=2, times=replace(QUICK, poll_s=60))
+    worker, busy = watched(lanes, concurrency=2, times=replace(QUICK, poll_s=60))
     async with running(worker):
-        await until_done(lanes, keys, [f"D{number}" for number in range(10)], 1)
+        await until_done(lanes, [f"D{number}" for number in range(10)], 1)
     assert len(busy) == 10 and max(busy) == 2
 
 
-async def test_the_bell_is_answered_long_before_the_sweep(lanes: Lanes, keys: Keys) -> None:
-    async with running(make(lanes, Recorder(keys), times=replace(QUICK, poll_s=60))):
+async def test_the_bell_is_answered_long_before_the_sweep(lanes: Lanes) -> None:
+    async with running(make(lanes, Recorder(), times=replace(QUICK, poll_s=60))):
         for number in range(3):
             await lanes.enqueue("D1", f"E{number}", str(number))
-            await until_done(lanes, keys, ["D1"], number + 1, 5)
+            await until_done(lanes, ["D1"], number + 1, 5)
 
 
 async def test_after_a_burst_a_lane_lets_others_go_first(redis: Redis, keys: Keys) -> None:
@@ -172,8 +174,8 @@ async def test_after_a_burst_a_lane_lets_others_go_first(redis: Redis, keys: Key
         await lanes.enqueue("long", id, "1")
     await lanes.enqueue(other, "other", "1")
     await lanes.redis.zadd(keys.build_key(home, "z"), {"long": 1})  # due first
-    async with running(make(lanes, Recorder(keys, handle), concurrency=1, burst=2)):
-        await until(lambda: done(lanes, keys, "long", 5), 5)
+    async with running(make(lanes, Recorder(handle), concurrency=1, burst=2)):
+        await until(lambda: done(lanes, "long", 5), 5)
     bursts = [[id for _, id, _ in burst] for _, burst in groupby(held, key=lambda one: one[0])]
     assert bursts == [["L1", "L2"], ["other"], ["L3", "L4"], ["L5"]]
     assert {tries for *_, tries in held} == {1}
@@ -182,59 +184,47 @@ async def test_after_a_burst_a_lane_lets_others_go_first(redis: Redis, keys: Key
 # Failures
 
 
-async def test_a_poisoned_item_is_given_up_buried_and_the_lane_goes_on(
-    lanes: Lanes, keys: Keys, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def handle(lease: Lease) -> None:
-        if lease.item.body == "poison":
-            raise ValueError("bad xoxb-1-secret")
-
-    handler = Recorder(keys, handle)
+async def poison(lanes: Lanes, handler: Recorder) -> tuple[list[str], list[LaneItem]]:
+    """Return what becomes of a bad item and the one behind it, and the dead letters."""
     await lanes.enqueue("D1", "E1", "poison")
     await lanes.enqueue("D1", "E2", "fine")
-    with caplog.at_level(logging.INFO):
-        async with running(make(lanes, handler)):
-            await until(lambda: done(lanes, keys, "D1", 2))
-    assert await log(lanes.redis, keys, "D1") == ["gave up poison", "fine"]
+    async with running(make(lanes, handler)):
+        await until_done(lanes, ["D1"], 2)
+    dead = await DeadLetterStore(lanes.redis, lanes.keys).list_dead_letters()
+    return await log(lanes, "D1"), [one.item for one in dead]
+
+
+async def refuse_poison(lease: Lease) -> None:
+    if lease.item.body == "poison":
+        raise ValueError("bad xoxb-1-secret")
+
+
+async def test_a_poisoned_item_is_given_up_buried_and_the_lane_goes_on(lanes: Lanes) -> None:
+    came, [dead] = await poison(lanes, handler := Recorder(refuse_poison))
+    assert came == ["gave up poison", "fine"]
     assert handler.given_up == [("E1", 4, "ValueError: bad xoxb-***")]
-    [dead] = await DeadLetterStore(lanes.redis, lanes.keys).list_dead_letters()
-    assert (dead.item.lane, dead.item.id, dead.item.body, dead.item.tries) == ("D1", "E1", "poison", 4)
-    assert dead.item.error == "ValueError: bad xoxb-***"
+    assert (dead.lane, dead.id, dead.body, dead.tries) == ("D1", "E1", "poison", 4)
+    assert dead.error == "ValueError: bad xoxb-***"
 
 
-async def test_when_giving_up_fails_too_the_item_is_buried(lanes: Lanes, keys: Keys) -> None:
+async def test_when_giving_up_fails_too_the_item_is_buried(lanes: Lanes) -> None:
     class Hopeless(Recorder):
-        async def handle_item(self, lease: Lease) -> Sequence[Write]:
-            if lease.item.body == "poison":
-                raise ValueError("no")
-            return await super().handle_item(lease)
-
         async def give_up_item(self, item: LaneItem, error: str) -> Sequence[Write]:
             await super().give_up_item(item, error)
             raise ValueError("nor this")
 
-    handler = Hopeless(keys)
-    await lanes.enqueue("D1", "E1", "poison")
-    await lanes.enqueue("D1", "E2", "fine")
-    async with running(make(lanes, handler)):
-        await until(lambda: done(lanes, keys, "D1", 2))
-    assert await log(lanes.redis, keys, "D1") == ["buried poison", "fine"]
-    assert len(handler.given_up) == GIVE_UP_TRIES
-    assert [dead.item.tries for dead in await DeadLetterStore(lanes.redis, lanes.keys).list_dead_letters()] == [
-        3 + GIVE_UP_TRIES + 1
-    ]
+    came, [dead] = await poison(lanes, handler := Hopeless(refuse_poison))
+    assert came == ["buried poison", "fine"]
+    assert len(handler.given_up) == GIVE_UP_TRIES and dead.tries == 3 + GIVE_UP_TRIES + 1
 
 
-async def test_writes_that_are_a_mistake_are_a_failure_like_any_other(lanes: Lanes, keys: Keys) -> None:
+async def test_writes_that_are_a_mistake_are_a_failure_like_any_other(lanes: Lanes) -> None:
     class Mistaken(Recorder):
         async def handle_item(self, lease: Lease) -> Sequence[Write]:
-            return [RPush("not ours", ["x"])] if lease.item.body == "bad" else await super().handle_item(lease)
+            return [RPush("not ours", ["x"])] if lease.item.body == "poison" else await super().handle_item(lease)
 
-    await lanes.enqueue("D1", "E1", "bad")
-    await lanes.enqueue("D1", "E2", "fine")
-    async with running(make(lanes, Mistaken(keys))):
-        await until(lambda: done(lanes, keys, "D1", 2))
-    assert await log(lanes.redis, keys, "D1") == ["gave up bad", "fine"]
+    came, _ = await poison(lanes, Mistaken())
+    assert came == ["gave up poison", "fine"]
 
 
 # Leases
@@ -251,12 +241,12 @@ async def test_a_handler_longer_than_its_lease_keeps_it(lanes: Lanes, keys: Keys
 
     short = Lanes(lanes.redis, keys, lease_ms=500)
     await short.enqueue("D1", "E1", "1")
-    async with running(make(short, Recorder(keys, handle))), running(make(short, Recorder(keys, handle))):
-        await until(lambda: done(short, keys, "D1", 1))
+    async with running(make(short, Recorder(handle))), running(make(short, Recorder(handle))):
+        await until(lambda: done(short, "D1", 1))
     assert tries == [1]
 
 
-async def test_who_loses_the_lane_is_cancelled_and_writes_nothing(lanes: Lanes, keys: Keys) -> None:
+async def test_who_loses_the_lane_is_cancelled_and_writes_nothing(lanes: Lanes) -> None:
     started, cancelled = asyncio.Event(), asyncio.Event()
 
     async def handle(lease: Lease) -> None:
@@ -269,30 +259,30 @@ async def test_who_loses_the_lane_is_cancelled_and_writes_nothing(lanes: Lanes, 
 
     await lanes.enqueue("D1", "E1", "1")
     assert await lanes.wait_for_wakeup(1) is not None, "nothing makes the worker look again before the thief does"
-    async with running(make(lanes, Recorder(keys, handle), times=replace(QUICK, poll_s=60))):
+    async with running(make(lanes, Recorder(handle), times=replace(QUICK, poll_s=60))):
         await asyncio.wait_for(started.wait(), 5)
-        await lanes.redis.zadd(keys.build_key(keys.get_partition("D1"), "z"), {"D1": 1})
-        [thief] = await lanes.claim("thief", keys.get_partition("D1"), 1)
+        await expire(lanes, "D1")
+        thief = await take(lanes, "D1")
         await asyncio.wait_for(cancelled.wait(), 5)
         assert await lanes.extend([thief]) == []
-    assert await log(lanes.redis, keys, "D1") == []
+    assert await log(lanes, "D1") == []
     assert thief.item.tries == 2
 
 
-async def test_a_stop_reaches_the_running_handler_at_once(lanes: Lanes, keys: Keys) -> None:
+async def test_a_stop_reaches_the_running_handler_at_once(lanes: Lanes) -> None:
     lanes.lease_ms, started = 60_000, asyncio.Event()  # the heartbeat, which tells it too, is far
 
     async def handle(lease: Lease) -> None:
         started.set()
         await asyncio.wait_for(lease.stopped.wait(), 10)
 
-    async with running(make(lanes, Recorder(keys, handle))):
+    async with running(make(lanes, Recorder(handle))):
         await lanes.enqueue("D1", "E1", "stopped")
         await asyncio.wait_for(started.wait(), 5)
 
         async def stopped() -> bool:
             await lanes.request_stop("D1", "1.0")
-            return await done(lanes, keys, "D1", 1)
+            return await done(lanes, "D1", 1)
 
         await until(stopped, 8)
 
@@ -300,25 +290,36 @@ async def test_a_stop_reaches_the_running_handler_at_once(lanes: Lanes, keys: Ke
 # Stopping
 
 
-async def test_a_graceful_stop_lets_handlers_finish_and_claims_no_more(lanes: Lanes, keys: Keys) -> None:
+async def test_a_graceful_stop_lets_handlers_finish_and_claims_no_more(lanes: Lanes) -> None:
     await lanes.enqueue("D1", "E1", "1")
     await lanes.enqueue("D1", "E2", "2")
-    async with running(make(lanes, handler := Waiting(keys))) as worker:
+    async with running(make(lanes, handler := Waiting())) as worker:
         await asyncio.wait_for(handler.begun.wait(), 5)
         worker.stop()
         handler.may_end.set()
-    assert await log(lanes.redis, keys, "D1") == ["1"]
-    [lease] = await lanes.claim("next", keys.get_partition("D1"), 1)
-    assert (lease.item.id, lease.item.tries) == ("E2", 1)
+    assert await log(lanes, "D1") == ["1"]
+    item = (await take(lanes, "D1")).item
+    assert (item.id, item.tries) == ("E2", 1)
 
 
-async def test_beyond_the_grace_lanes_are_given_back_without_a_try(lanes: Lanes, keys: Keys) -> None:
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_beyond_the_grace_or_cancelled_lanes_are_given_back_without_a_try(
+    lanes: Lanes, is_cancelled: bool
+) -> None:
     await lanes.enqueue("D1", "E1", "1")
-    async with running(make(lanes, handler := Waiting(keys), times=replace(QUICK, grace_s=0.05))):
-        await asyncio.wait_for(handler.begun.wait(), 5)
-    [lease] = await lanes.claim("next", keys.get_partition("D1"), 1)
-    assert (lease.item.id, lease.item.tries, lease.item.error) == ("E1", 1, "handed over")
-    assert lease.item.is_redelivery, "who goes on must look for what was said already"
+    worker = make(lanes, handler := Waiting(), times=replace(QUICK, grace_s=0.05))
+    task = asyncio.create_task(worker.run())
+    await asyncio.wait_for(handler.begun.wait(), 5)
+    if is_cancelled:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        worker.stop()
+        await asyncio.wait_for(task, 20)
+    item = (await take(lanes, "D1")).item
+    assert (item.id, item.tries, item.error) == ("E1", 1, "handed over")
+    assert item.is_redelivery, "who goes on must look for what was said already"
 
 
 async def test_a_commit_in_flight_is_let_through_beyond_the_grace(redis: Redis, keys: Keys) -> None:
@@ -333,14 +334,14 @@ async def test_a_commit_in_flight_is_let_through_beyond_the_grace(redis: Redis, 
 
     lanes = Slow(redis, keys)
     await lanes.enqueue("D1", "E1", "1")
-    async with running(make(lanes, Recorder(keys), times=replace(QUICK, grace_s=0.01))):
+    async with running(make(lanes, Recorder(), times=replace(QUICK, grace_s=0.01))):
         await asyncio.wait_for(committing.wait(), 5)
-    assert await log(redis, keys, "D1") == ["1"]
+    assert await log(lanes, "D1") == ["1"]
     assert not await lanes.has_pending_items("D1")
 
 
 async def test_who_has_no_hand_free_leaves_the_bell_to_others(lanes: Lanes, keys: Keys) -> None:
-    async with running(make(lanes, handler := Waiting(keys), concurrency=1, times=replace(QUICK, poll_s=60))):
+    async with running(make(lanes, handler := Waiting(), concurrency=1, times=replace(QUICK, poll_s=60))):
         await lanes.enqueue("D1", "E1", "1")
         await asyncio.wait_for(handler.begun.wait(), 5)
         await lanes.redis.delete(keys.wakeup_list)
@@ -354,55 +355,33 @@ async def test_who_has_no_hand_free_leaves_the_bell_to_others(lanes: Lanes, keys
         handler.may_end.set()
 
 
-async def test_a_cancelled_worker_gives_its_lanes_back(lanes: Lanes, keys: Keys) -> None:
-    await lanes.enqueue("D1", "E1", "1")
-    task = asyncio.create_task(make(lanes, handler := Waiting(keys)).run())
-    await asyncio.wait_for(handler.begun.wait(), 5)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert len(await lanes.claim("next", keys.get_partition("D1"), 1)) == 1
-
-
 # Jobs and idling
 
 
-async def test_jobs_run_again_and_again_whatever_they_raise(lanes: Lanes, keys: Keys) -> None:
-    calls = 0
-
-    async def job() -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 2:
-            raise RuntimeError("a mistake")
-
-    async def often() -> bool:
-        return calls >= 4
-
-    async with running(make(lanes, Recorder(keys), jobs=[job])):
-        await until(often)
-
-
-async def test_an_outage_is_said_once(lanes: Lanes, keys: Keys, capsys: pytest.CaptureFixture[str]) -> None:
-    calls = 0
+@pytest.mark.parametrize("fault", [RuntimeError("a mistake"), StoreUnavailableError("away")])
+async def test_jobs_run_again_and_again_whatever_they_raise_and_an_outage_is_said_once(
+    lanes: Lanes, capsys: pytest.CaptureFixture[str], fault: Exception
+) -> None:
+    calls, is_outage = 0, isinstance(fault, StoreUnavailableError)
 
     async def job() -> None:
         nonlocal calls
         calls += 1
         if calls <= 3:
-            raise StoreUnavailableError("away")
+            raise fault
 
     async def often() -> bool:
         return calls >= 5
 
-    async with running(make(lanes, Recorder(keys), jobs=[job])):
+    async with running(make(lanes, Recorder(), jobs=[job])):
         await until(often)
     said = capsys.readouterr().out
-    assert (said.count("store down"), said.count("store back"), said.count("Traceback")) == (1, 1, 0)
+    assert (said.count("store down"), said.count("store back")) == (is_outage, is_outage)
+    assert ("Traceback" in said) is not is_outage
 
 
 async def test_an_idle_worker_asks_little(lanes: Lanes, keys: Keys) -> None:
-    async with running(make(lanes, Recorder(keys), times=replace(QUICK, poll_s=0.1, relay_pause_s=60))):
+    async with running(make(lanes, Recorder(), times=replace(QUICK, poll_s=0.1, relay_pause_s=60))):
         before = await calls(lanes.redis)
         await asyncio.sleep(0.4)
         after = await calls(lanes.redis)
@@ -421,47 +400,39 @@ BASE_MS, LATE_MS = 10_000, 5_000
 """`LATE_MS`: time that a loaded machine may take between two calls (ms)."""
 
 
-async def fail_once(lanes: Lanes, error: Exception, tries: int = 1) -> tuple[dict[str, Any], float]:
-    """Return the lane's state after the failure of this try, and its due time (ms from now)."""
-    patient, state, asked = Lanes(lanes.redis, lanes.keys, max_tries=99), build_key(lanes, "st", LANE), asyncio.Event()
+@corpus(
+    ("error", "tries", "counted", "waits_ms", "noted"),
+    [
+        # what fails again waits twice as long, and a minute at most; the beginning of its error says what it was
+        *(
+            (ValueError("x" * 1_000), tries, tries, (full_ms / 2, full_ms), f"ValueError: {'x' * 488}")
+            for tries, full_ms in ((1, 20_000), (2, 40_000), (3, 60_000), (50, 60_000))
+        ),
+        (RetryLater(100_000, "busy", counts_try=False), 7, 6, (100_000, 100_000), "busy"),
+        (RetryLater(100_000, "busy", counts_try=True), 7, 7, (100_000, 100_000), "busy"),
+        (StoreUnavailableError("away"), 7, 6, (BASE_MS, 2 * BASE_MS), "away"),
+    ],
+)
+async def test_what_fails_waits_by_its_error_and_its_tries(
+    redis: Redis, lanes: Lanes, error: Exception, tries: int, counted: int, waits_ms: tuple[float, float], noted: str
+) -> None:
+    patient, state, asked = Lanes(redis, lanes.keys, max_tries=99), build_key(lanes, "st", LANE), asyncio.Event()
 
     async def fail(lease: Lease) -> None:
         asked.set()
         raise error
 
     async def is_over() -> bool:
-        return asked.is_set() and not await lanes.redis.hexists(state, "token")
+        return asked.is_set() and not await redis.hexists(state, "token")
 
-    await lanes.redis.hset(state, "tries", str(tries - 1))
+    await redis.hset(state, "tries", str(tries - 1))
     await patient.enqueue(LANE, "E1", "{}")
-    async with running(make(patient, Recorder(lanes.keys, fail), times=replace(QUICK, backoff_ms=BASE_MS))):
+    async with running(make(patient, Recorder(fail), times=replace(QUICK, backoff_ms=BASE_MS))):
         await until(is_over)
-        due = float(await lanes.redis.zscore(build_key(lanes, "z"), LANE) or 0) - await now_ms(lanes.redis)
-        return await lanes.redis.hgetall(state), due
-
-
-@pytest.mark.parametrize(("tries", "full_ms"), [(1, 20_000), (2, 40_000), (3, 60_000), (50, 60_000)])
-async def test_what_fails_again_waits_twice_as_long_and_a_minute_at_most(
-    lanes: Lanes, tries: int, full_ms: int
-) -> None:
-    state, due_ms = await fail_once(lanes, ValueError("x" * 1_000), tries)
-    assert full_ms / 2 - LATE_MS < due_ms <= full_ms
-    assert state["tries"] == str(tries)
-    assert state["error"] == f"ValueError: {'x' * 488}", "the beginning says what it was"
-
-
-async def test_what_asks_for_another_time_gets_it(lanes: Lanes) -> None:
-    for counts, tries in ((False, "6"), (True, "7")):
-        state, due_ms = await fail_once(lanes, RetryLater(100_000, "busy", counts_try=counts), 7)
-        assert 100_000 - LATE_MS < due_ms <= 100_000
-        assert (state["tries"], state["error"]) == (tries, "busy")
-        await lanes.redis.flushall()
-
-
-async def test_a_store_that_is_away_counts_no_try_and_is_asked_again_soon(lanes: Lanes) -> None:
-    state, due_ms = await fail_once(lanes, StoreUnavailableError("away"), 7)
-    assert BASE_MS - LATE_MS < due_ms <= 2 * BASE_MS
-    assert (state["tries"], state["error"]) == ("6", "away")
+        due_ms = float(await redis.zscore(build_key(lanes, "z"), LANE) or 0) - await now_ms(redis)
+        found = await redis.hgetall(state)
+    assert waits_ms[0] - LATE_MS < due_ms <= waits_ms[1]
+    assert (found["tries"], found["error"]) == (str(counted), noted)
 
 
 async def test_what_is_accepted_while_all_ends_is_given_back_as_if_never_begun(redis: Redis, keys: Keys) -> None:
@@ -473,11 +444,11 @@ async def test_what_is_accepted_while_all_ends_is_given_back_as_if_never_begun(r
             return taken
 
     lanes = Ending(redis, keys)
-    async with running(worker := make(lanes, handler := Waiting(keys))):
+    async with running(worker := make(lanes, handler := Waiting())):
         await asyncio.sleep(0)  # lets it start
         assert await worker.accept_item(LANE, "E1", "{}") is EnqueueResult.NEW
-    [lease] = await lanes.claim("me", keys.get_partition(LANE), 1)
-    assert (lease.item.tries, lease.item.error, lease.item.is_redelivery) == (1, "", False)
+    item = (await take(lanes)).item
+    assert (item.tries, item.error, item.is_redelivery) == (1, "", False)
     assert not handler.begun.is_set() and worker.active_lane_count == 0
 
 
@@ -504,7 +475,7 @@ async def test_nothing_is_lost_when_redis_is_killed_in_the_middle(tmp_path: Path
 
     names = [f"lane {number}" for number in range(6)]
     try:
-        async with running(make(lanes, Recorder(keys, handle))):
+        async with running(make(lanes, Recorder(handle))):
             for number in range(20):
                 for name in names:
                     await lanes.enqueue(name, f"{name}/{number}", str(number))
@@ -512,17 +483,17 @@ async def test_nothing_is_lost_when_redis_is_killed_in_the_middle(tmp_path: Path
             os.kill(int(info["process_id"]), signal.SIGKILL)
             await embedded.ensure_running()
             for name in names:
-                await until(partial(survived, lanes, keys, name, 20))
-        assert [await log(client, keys, name) for name in names] == [[str(n) for n in range(20)]] * 6
+                await until(partial(survived, lanes, name, 20))
+        assert [await log(lanes, name) for name in names] == [[str(n) for n in range(20)]] * 6
         assert await DeadLetterStore(lanes.redis, lanes.keys).list_dead_letters() == []
     finally:
         await client.aclose()
         await embedded.close()
 
 
-async def survived(lanes: Lanes, keys: Keys, lane: str, count: int) -> bool:
+async def survived(lanes: Lanes, lane: str, count: int) -> bool:
     try:
-        return await done(lanes, keys, lane, count)
+        return await done(lanes, lane, count)
     except StoreUnavailableError:
         return False
 
@@ -532,7 +503,7 @@ async def test_a_worker_stops_although_redis_is_gone(tmp_path: Path, keys: Keys)
     client = await connect_redis(await embedded.ensure_running(), retries=0)
     lanes = Lanes(client, keys)
     await lanes.enqueue("D1", "E1", "1")
-    async with running(make(lanes, handler := Waiting(keys), times=replace(QUICK, grace_s=0.05))):
+    async with running(make(lanes, handler := Waiting(), times=replace(QUICK, grace_s=0.05))):
         await asyncio.wait_for(handler.begun.wait(), 5)
         await embedded.close()
     await client.aclose()
@@ -549,7 +520,7 @@ AWAY = (
 """Errors that are not the item's fault."""
 
 
-async def test_an_outage_costs_no_try_and_the_item_is_handled_in_the_end(lanes: Lanes, keys: Keys) -> None:
+async def test_an_outage_costs_no_try_and_the_item_is_handled_in_the_end(lanes: Lanes) -> None:
     """Each kind of refusal comes more often than the tries allowed, in its own lane."""
     tries = dict[str, list[int]]()
 
@@ -563,12 +534,12 @@ async def test_an_outage_costs_no_try_and_the_item_is_handled_in_the_end(lanes: 
 
     for number in range(len(AWAY)):
         await lanes.enqueue(str(number), f"E{number}", "1")
-    async with running(make(lanes, Recorder(keys, handle))):
-        await until_done(lanes, keys, map(str, range(len(AWAY))), 1)
+    async with running(make(lanes, Recorder(handle))):
+        await until_done(lanes, map(str, range(len(AWAY))), 1)
     assert tries == {str(number): [1] * 6 + [2] for number in range(len(AWAY))}
 
 
-async def test_another_error_reply_costs_tries(lanes: Lanes, keys: Keys) -> None:
+async def test_another_error_reply_costs_tries(lanes: Lanes) -> None:
     """Negative control: our own mistake is no outage."""
     tries = list[int]()
 
@@ -577,24 +548,24 @@ async def test_another_error_reply_costs_tries(lanes: Lanes, keys: Keys) -> None
         raise exceptions.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value")
 
     await lanes.enqueue("lane", "E1", "1")
-    async with running(make(lanes, Recorder(keys, handle))):
-        await until(lambda: has_dead_letters(lanes, keys))
+    async with running(make(lanes, Recorder(handle))):
+        await until(lambda: has_dead_letters(lanes))
     assert tries == [1, 2, 3]
 
 
-async def has_dead_letters(lanes: Lanes, keys: Keys) -> bool:
-    return bool(await DeadLetterStore(lanes.redis, keys).list_dead_letters())
+async def has_dead_letters(lanes: Lanes) -> bool:
+    return bool(await DeadLetterStore(lanes.redis, lanes.keys).list_dead_letters())
 
 
 async def test_a_paused_worker_takes_nothing(lanes: Lanes, keys: Keys) -> None:
     watch = StoreWatch(scripts=ScriptRunner.from_redis(lanes.redis, keys))
     watch.reason = PauseReason.BACKUP
-    worker = make(lanes, Recorder(keys), watch=watch)
+    worker = make(lanes, Recorder(), watch=watch)
     async with running(worker):
         await worker.accept_item("lane", "E1", "1")
         await lanes.enqueue("other", "E2", "1")
         await asyncio.sleep(0.2)
-        assert not await log(lanes.redis, keys, "lane") and not await log(lanes.redis, keys, "other")
+        assert not await log(lanes, "lane") and not await log(lanes, "other")
         watch.reason = PauseReason.NONE
-        await until(lambda: done(lanes, keys, "lane", 1))
-        await until(lambda: done(lanes, keys, "other", 1))
+        await until(lambda: done(lanes, "lane", 1))
+        await until(lambda: done(lanes, "other", 1))

@@ -2,6 +2,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakeredis import FakeAsyncRedis
@@ -23,6 +24,7 @@ from bot.redis.check import (
 )
 from bot.redis.connect import connect_redis
 from bot.redis.outages import StoreClient
+from tests.harness.corpus import corpus
 from tests.qa.chaos.store import Absent
 from tests.qa.failover.stores import open_server_with_power_cuts
 
@@ -64,22 +66,31 @@ async def configured(redis: Redis, name: str, value: str) -> AsyncIterator[None]
         await redis.config_set(name, before)
 
 
-async def test_the_embedded_server_is_fit(redis: Redis, keys: Keys) -> None:
+async def test_the_embedded_server_is_fit_but_for_its_clock_or_other_partitions(redis: Redis, keys: Keys) -> None:
     assert await check_redis(redis, keys) == []
     assert await require_fit_redis(redis, keys, "en") == []
     assert [name for name in await redis.keys("*") if "selftest" in name] == []
+    [clock] = await check_redis(redis, keys, clock=lambda: time.time() + 60)
+    assert (clock.code, clock.severity) == ("clock", WARN) and clock.params["seconds"] in (59, 60, 61)
+    [other] = await check_redis(redis, Keys(partitions=16))
+    assert (other.code, other.params) == ("partitions", {"found": keys.partitions, "asked": 16})
 
 
-async def test_a_real_server_wrongly_configured(redis: Redis, keys: Keys) -> None:
-    for name, value, finding in (
+@corpus(
+    ("name", "value", "finding"),
+    [
         ("maxmemory-policy", "allkeys-lru", (REFUSE, "eviction_all")),
         ("maxmemory-policy", "volatile-ttl", (REFUSE, "eviction_some")),
         ("appendonly", "no", (REFUSE, "no_aof")),
         ("appendfsync", "everysec", (WARN, "fsync_everysec")),
         ("appendfsync", "no", (WARN, "fsync_no")),
-    ):
-        async with configured(redis, name, value):
-            assert short(await check_redis(redis, keys)) == [finding]
+    ],
+)
+async def test_a_server_wrongly_configured(
+    redis: Redis, keys: Keys, name: str, value: str, finding: tuple[str, str]
+) -> None:
+    async with configured(redis, name, value):
+        assert short(await check_redis(redis, keys)) == [finding]
 
 
 async def test_allowed_to_lose_data_it_starts_but_never_where_everything_may_go(redis: Redis, keys: Keys) -> None:
@@ -118,51 +129,31 @@ SITUATIONS = (
 )
 
 
-def test_each_situation_is_told(subtests: pytest.Subtests) -> None:
-    for given, finding in SITUATIONS:
-        with subtests.test(finding[1]):
-            assert found(given) == found(given, strict=False) == [finding]
-    for version in ("6.2.14", "7.0.15", "8.10.2"):
-        fine = facts(redis_version=version, connected_slaves=1, maxmemory=100, used_memory=80, fsync="")
-        assert found(fine) == [], "what is fine is not told"
+@corpus(("given", "finding"), SITUATIONS)
+def test_each_situation_is_told(given: RedisFacts, finding: tuple[str, str]) -> None:
+    assert found(given) == found(given, strict=False) == [finding]
 
 
+@corpus("version", ["6.2.14", "7.0.15", "8.10.2"])
+def test_what_is_fine_is_not_told(version: str) -> None:
+    assert found(facts(redis_version=version, connected_slaves=1, maxmemory=100, used_memory=80, fsync="")) == []
+
+
+@corpus(
+    ("rights", "finding"),
+    [("+@all -info -config", (WARN, "hidden")), ("+@read +time +info", (REFUSE, "selftest"))],
+)
 async def test_a_user_without_rights_is_refused_and_one_without_info_is_warned_of(
-    redis: Redis, keys: Keys, valkey: str
+    redis: Redis, keys: Keys, valkey: str, rights: str, finding: tuple[str, str]
 ) -> None:
-    path = valkey.removeprefix("unix://")
-    await redis.acl_setuser(
-        "blind", enabled=True, passwords=["+pw"], keys=["*"], commands=["+@all", "-info", "-config"]
-    )
-    await redis.acl_setuser(
-        "reader", enabled=True, passwords=["+pw"], keys=["*"], commands=["+@read", "+time", "+info"]
-    )
+    await redis.acl_setuser("other", enabled=True, passwords=["+pw"], keys=["*"], commands=rights.split())
+    login: dict[str, Any] = {"username": "other", "password": "pw", "protocol": 3, "legacy_responses": False}
+    client = Redis(unix_socket_path=valkey.removeprefix("unix://"), decode_responses=True, **login)
     try:
-        for name, expected in (("blind", [(WARN, "hidden")]), ("reader", [(REFUSE, "selftest")])):
-            client = Redis(
-                unix_socket_path=path,
-                username=name,
-                password="pw",
-                protocol=3,
-                legacy_responses=False,
-                decode_responses=True,
-            )
-            assert short(await check_redis(client, keys)) == expected
-            await client.aclose()
+        assert short(await check_redis(client, keys)) == [finding]
     finally:
-        await redis.acl_deluser("blind", "reader")
-
-
-async def test_clocks_apart_are_told(redis: Redis, keys: Keys) -> None:
-    [one] = await check_redis(redis, keys, clock=lambda: time.time() + 60)
-    assert (one.code, one.severity) == ("clock", WARN)
-    assert one.params["seconds"] in (59, 60, 61)
-
-
-async def test_another_number_of_partitions_is_refused(redis: Redis, keys: Keys) -> None:
-    assert await check_redis(redis, keys) == []
-    [one] = await check_redis(redis, Keys(partitions=16))
-    assert (one.code, one.params) == ("partitions", {"found": keys.partitions, "asked": 16})
+        await client.aclose()
+        await redis.acl_deluser("other")
 
 
 async def test_nobody_there_is_store_down(keys: Keys) -> None:

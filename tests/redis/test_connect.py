@@ -14,6 +14,7 @@ from bot.core.metrics import REDIS_ERRORS
 from bot.redis.address import RedisAddress, RedisMode, parse_redis_url
 from bot.redis.connect import connect_redis
 from bot.redis.outages import translate_redis_errors
+from tests.harness.corpus import corpus
 
 
 async def test_more_callers_than_connections_wait_their_turn(valkey: str) -> None:
@@ -91,9 +92,7 @@ def test_what_may_pass_is_store_down(subtests: pytest.Subtests) -> None:
             raise error
     labels = [sample.labels["error"] for family in REDIS_ERRORS.collect() for sample in family.samples]
     assert "WAIT" in labels and all(map(str.isalpha, labels)), "a metric names the kind and quotes no server"
-
-
-def test_a_mistake_of_ours_stays_what_it_is() -> None:
+    # control: a mistake of ours stays what it is
     with pytest.raises(exceptions.ResponseError, match="WRONGTYPE"), translate_redis_errors():
         raise exceptions.ResponseError("WRONGTYPE Operation against a key")
 
@@ -127,13 +126,12 @@ ADDRESSES: tuple[tuple[str, str, list[Any], dict[str, Any]], ...] = (
 )
 
 
-def test_one_server_or_a_cluster(subtests: pytest.Subtests) -> None:
-    for url, kind, hosts, options in ADDRESSES:
-        with subtests.test(url):
-            address = parse_redis_url(url)
-            assert (address.kind, list(address.hosts)) == (kind, hosts)
-            assert address.options.items() >= options.items()
-            assert (address.options.get("connection_class") is SSLConnection) == url.startswith("rediss")
+@corpus(("url", "kind", "hosts", "options"), ADDRESSES)
+def test_one_server_or_a_cluster(url: str, kind: str, hosts: list[Any], options: dict[str, Any]) -> None:
+    address = parse_redis_url(url)
+    assert (address.kind, list(address.hosts)) == (kind, hosts)
+    assert address.options.items() >= options.items()
+    assert (address.options.get("connection_class") is SSLConnection) == url.startswith("rediss")
 
 
 def test_a_master_that_sentinels_know() -> None:
@@ -168,13 +166,12 @@ WRONG = (
 )
 
 
-def test_what_is_wrong_is_one_sentence_without_the_password(subtests: pytest.Subtests) -> None:
-    for url, says in WRONG:
-        with subtests.test(url):
-            with pytest.raises(SettingsError) as caught:
-                parse_redis_url(url)
-            said = str(caught.value)
-            assert says in said and said.startswith("REDIS_URL ") and SECRET not in said and "\n" not in said
+@corpus(("url", "says"), WRONG)
+def test_what_is_wrong_is_one_sentence_without_the_password(url: str, says: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse_redis_url(url)
+    said = str(caught.value)
+    assert says in said and said.startswith("REDIS_URL ") and SECRET not in said and "\n" not in said
 
 
 @pytest.mark.parametrize("url", [f"redis://:{SECRET}@h", f"redis+sentinel://:{SECRET}@h/m?sentinel_password={SECRET}"])

@@ -112,9 +112,7 @@ def find_watchdog(server: int) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-async def test_the_embedded_server_ends_with_its_last_user_and_nothing_is_lost(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+async def test_the_server_ends_with_its_last_user_and_nothing_is_lost(tmp_path: Path, number: signal.Signals) -> None:
     embedded = EmbeddedRedis(tmp_path)
     async with started(USER, tmp_path) as (first, _), started(USER, tmp_path) as (second, _):
         client = await connect_redis(embedded.url)
@@ -201,7 +199,7 @@ def wait_until_locked(path: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-async def test_a_server_that_does_not_end_when_it_is_told_to_is_killed(
+async def test_a_server_that_does_not_end_when_told_to_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = Path(watchdog.__file__).read_text()
