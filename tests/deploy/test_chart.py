@@ -173,19 +173,18 @@ def test_secrets_are_in_the_secret_alone() -> None:
 
 
 def test_a_changed_setting_replaces_the_processes() -> None:
-    def sum_up(values: dict[str, Any]) -> dict[str, str]:
+    def sum_up(**values: Any) -> dict[str, str]:
         notes: dict[str, str] = find(render(values), "Deployment")["spec"]["template"]["metadata"]["annotations"]
         return notes
 
-    before = {"secrets": SECRETS}
-    assert sum_up(before) == sum_up(before)
-    assert sum_up({**before, "settings": {"STEPS": "quiet"}})["checksum/config"] != sum_up(before)["checksum/config"]
-    assert (
-        sum_up({"secrets": {**SECRETS, "SMTP_URL": "smtp://x"}})["checksum/secret"] != sum_up(before)["checksum/secret"]
-    )
+    before = sum_up(secrets=SECRETS)
+    assert sum_up(secrets=SECRETS) == before
+    assert sum_up(secrets=SECRETS, settings={"STEPS": "quiet"})["checksum/config"] != before["checksum/config"]
+    changed = {**SECRETS, "SMTP_URL": "smtp://x"}
+    assert sum_up(secrets=changed)["checksum/secret"] != before["checksum/secret"]
 
 
-def test_only_slack_is_let_in_and_only_by_http() -> None:
+def test_only_slack_is_let_in_and_only_by_http_and_feishu_by_its_own_path() -> None:
     by_socket, by_http = render(VALUES["secrets in the release"]), render(VALUES["by http"])
     assert not {"Service", "Ingress"} & {one["kind"] for one in by_socket}
     assert [one["port"] for one in find(by_socket, "NetworkPolicy")["spec"]["ingress"][0]["ports"]] == ["health"]
@@ -193,28 +192,18 @@ def test_only_slack_is_let_in_and_only_by_http() -> None:
     assert [one["path"] for one in rule] == ["/slack/events"] and rule[0]["pathType"] == "Exact"
     config = find(by_http, "ConfigMap")["data"]
     assert config["HTTP_PORT"] == str(get_pod(by_http)["containers"][0]["ports"][1]["containerPort"])
-
-
-def test_feishu_is_let_in_by_its_own_path() -> None:
-    feishu = {"FEISHU_APP_ID": "cli_1", "FEISHU_MODE": "http"}
-    by_http = render(
-        {**VALUES["by http"], "settings": {**VALUES["by http"]["settings"], "SLACK_MODE": "socket", **feishu}}
-    )
-    rule = find(by_http, "Ingress")["spec"]["rules"][0]["http"]["paths"]
+    settings = {"SLACK_MODE": "socket", "FEISHU_APP_ID": "cli_1", "FEISHU_MODE": "http"}
+    rule = find(render({**VALUES["by http"], "settings": settings}), "Ingress")["spec"]["rules"][0]["http"]["paths"]
     assert [one["path"] for one in rule] == ["/feishu/events"]
 
 
-def test_with_a_bucket_there_is_no_volume() -> None:
+def test_with_a_bucket_there_is_no_volume_and_an_image_by_digest_goes_before_its_tag() -> None:
     on_volume, in_bucket = render(EXISTING), render({**EXISTING, "settings": {"FILES_BUCKET": "s3://files"}})
     assert find(on_volume, "PersistentVolumeClaim")["spec"]["accessModes"] == ["ReadWriteMany"]
     assert "PersistentVolumeClaim" not in {one["kind"] for one in in_bucket}
-    assert {"files"} == {volume["name"] for volume in get_pod(on_volume)["volumes"]} - {
-        volume["name"] for volume in get_pod(in_bucket)["volumes"]
-    }
+    volumes = [{volume["name"] for volume in get_pod(one)["volumes"]} for one in (on_volume, in_bucket)]
+    assert volumes[0] - volumes[1] == {"files"}
     assert "FILES_DIR" not in find(in_bucket, "ConfigMap")["data"]
-
-
-def test_an_image_by_digest_goes_before_its_tag() -> None:
     digest = VALUES["everything"]["image"]["digest"]
     named = [get_pod(render(VALUES[name]))["containers"][0]["image"] for name in ("everything", "by http")]
     assert named == [f"registry.example.com/countersign@{digest}", "countersign:1.0.0"]
@@ -240,15 +229,11 @@ def test_wrong_values_are_refused_before_anything_is_rendered_and_right_ones_are
     assert {name: found for name, values in VALUES.items() if (found := list(check_values(values)))} == {}
 
 
-def test_helm_reads_the_schema_as_we_do() -> None:
+def test_helm_reads_the_schema_as_we_do_and_finds_nothing_to_say() -> None:
     helm = pytest.importorskip("helm_python", reason="needs deploy/requirements-deploy.lock")
     for wrong in ({**EXISTING, "replicas": 10}, {**EXISTING, "replica": 3}):
         with pytest.raises(helm.HelmError):
             render(wrong)
-
-
-def test_helm_finds_nothing_to_say() -> None:
-    helm = pytest.importorskip("helm_python", reason="needs deploy/requirements-deploy.lock")
     found = helm.lint(CHART, EXISTING)
     assert found["errors"] == [] and [one["error"] for one in found["messages"]] == ["icon is recommended"]
 

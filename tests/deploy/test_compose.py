@@ -16,6 +16,9 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 
 from bot.app.setting_names import find_wrong_names, read_env_file
 from bot.app.settings import Settings
+from bot.chat.slack.app import DRAIN_S
+from bot.core.timing import Timing
+from bot.queue import worker
 from bot.queue.keys import Keys
 from bot.redis.check import check_redis
 from bot.redis.connect import connect_redis
@@ -25,13 +28,15 @@ from tests.harness.programs import ROOT, free_ports
 from tests.harness.tied import build_tied_command, open_tie
 
 DEPLOY = ROOT / "deploy"
+COMPOSE, DOCKERFILE = ((DEPLOY / name).read_text(encoding="utf-8") for name in ("compose.yaml", "Dockerfile"))
+LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-extras.lock")
 PASSWORD = "0123456789abcdef"
 VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 
 
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    found: dict[str, Any] = yaml.safe_load(COMPOSE)
     return found
 
 
@@ -59,21 +64,27 @@ async def bot_redis(store: int) -> AsyncIterator[Redis]:
     await client.aclose()
 
 
-def test_both_containers_are_locked_up(compose: dict[str, Any]) -> None:
-    for name, service in compose["services"].items():
+def test_both_containers_are_locked_up_and_only_the_bot_reaches_the_store(compose: dict[str, Any]) -> None:
+    services, networks = compose["services"], compose["networks"]
+    for name, service in services.items():
         assert service["read_only"] and service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert service["pids_limit"] and service["mem_limit"], name
         assert not {"privileged", "cap_add", "ports", "pid", "ipc"} & set(service), name
         assert all(not volume.startswith(("/", ".", "~")) for volume in service["volumes"]), name
-    assert compose["services"]["valkey"]["user"] == "valkey"
-    assert re.search(r"^USER [1-9]\d*$", (DEPLOY / "Dockerfile").read_text(), re.M), "a number, and not root"
-
-
-def test_only_the_bot_reaches_the_store(compose: dict[str, Any]) -> None:
-    services, networks = compose["services"], compose["networks"]
+    assert services["valkey"]["user"] == "valkey"
+    assert re.search(r"^USER [1-9]\d*$", DOCKERFILE, re.M), "a number, and not root"
     assert services["valkey"]["networks"] == ["store"] and networks["store"]["internal"] is True
     assert set(services["bot"]["networks"]) == {"outside", "store"} and not networks["outside"]
+
+
+def test_the_bot_can_be_there_several_times_and_has_the_time_to_end(compose: dict[str, Any]) -> None:
+    bot = compose["services"]["bot"]
+    assert not {"container_name", "ports", "network_mode", "hostname"} & set(bot)
+    assert bot["environment"]["REDIS_URL"] and bot["depends_on"]["valkey"]["condition"] == "service_healthy"
+    assert "--scale bot=" in COMPOSE and "SIGTERM" in DOCKERFILE
+    longest = max(Timing().grace_s, DRAIN_S) + worker._FINAL_WRITE_S
+    assert float(bot["stop_grace_period"].removesuffix("s")) >= longest + 5
 
 
 def test_images_can_be_named_by_digest(compose: dict[str, Any]) -> None:
@@ -82,13 +93,12 @@ def test_images_can_be_named_by_digest(compose: dict[str, Any]) -> None:
     named = [services["valkey"]["image"], services["bot"]["build"]["args"]["PYTHON_IMAGE"]]
     for variable, _, default in (VARIABLE.fullmatch(one).groups() for one in named):  # type: ignore[union-attr]
         assert f"name_by_digest {default}" in asks and f"{variable}=%s" in asks
-    base = re.findall(r"^FROM (\S+)", (DEPLOY / "Dockerfile").read_text(), re.M)
-    assert base == ["${PYTHON_IMAGE}"] * 2
-    assert "@sha256:" not in (DEPLOY / "compose.yaml").read_text()
+    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.M) == ["${PYTHON_IMAGE}"] * 2
+    assert "@sha256:" not in COMPOSE
 
 
 def test_everything_that_the_image_installs_is_checked_by_its_hash() -> None:
-    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    text = DOCKERFILE.replace("\\\n", " ")
     installs = re.findall(r"pip install ([^;&\n]+)", text)
     assert len(installs) == 3 and [one.split()[-1] for one in installs] == [
         "deploy/requirements.lock", "deploy/requirements-extras.lock", "."
@@ -102,23 +112,17 @@ def test_everything_that_the_image_installs_is_checked_by_its_hash() -> None:
     assert wanted <= {one.partition("==")[0] for one in own | extras}
 
 
-LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-extras.lock")
-
-
-def test_there_is_no_password_to_forget(compose: dict[str, Any]) -> None:
-    """Without one nothing starts; it is written nowhere here, and no name in `.env` passes for a setting."""
-    uses = [match for match in VARIABLE.finditer((DEPLOY / "compose.yaml").read_text()) if match[1] == "STORE_PASSWORD"]
+def test_there_is_no_password_to_forget_and_what_only_the_containers_read_is_not_taken_for_a_setting(
+    tmp_path: Path,
+) -> None:
+    """Without a password nothing starts, and it is written nowhere here. They share `.env` with the program, which
+    refuses misspelt settings there."""
+    uses = [match for match in VARIABLE.finditer(COMPOSE) if match[1] == "STORE_PASSWORD"]
     assert len(uses) == 3 and all(match[2] == "?" for match in uses)
-    assert "store_password" not in Settings.model_fields
-
-
-def test_what_only_the_containers_read_is_not_taken_for_a_setting(tmp_path: Path) -> None:
-    """They share `.env` with the program, which refuses misspelt settings there."""
-    names = {match[1] for match in VARIABLE.finditer((DEPLOY / "compose.yaml").read_text())}
-    file = tmp_path / ".env"
+    names = {match[1] for match in VARIABLE.finditer(COMPOSE)}
+    file, known = tmp_path / ".env", frozenset(name.upper() for name in Settings.model_fields)
+    assert names == {"STORE_PASSWORD", "PYTHON_IMAGE", "VALKEY_IMAGE"} and not names & known
     file.write_text("".join(f"{name}=x\n" for name in names))
-    known = frozenset(name.upper() for name in Settings.model_fields)
-    assert names == {"STORE_PASSWORD", "PYTHON_IMAGE", "VALKEY_IMAGE"}
     assert not list(find_wrong_names(read_env_file(file), known))
     file.write_text("REDIS_PASSWORD=x\n")
     assert list(find_wrong_names(read_env_file(file), known)), "control: a name that looks like one"
@@ -149,21 +153,20 @@ async def count_refusals(redis: Redis) -> int:
     return int(errors.get("errorstat_NOPERM", {}).get("count", 0))
 
 
-async def test_nobody_else_gets_in(store: int) -> None:
-    for url in (f"redis://127.0.0.1:{store}/0", f"redis://countersign:wrong@127.0.0.1:{store}/0"):
-        client = Redis.from_url(url)
-        with pytest.raises(AuthenticationError):
-            await client.get("cs:anything")
-        await client.aclose()
-
-
 HARMFUL = (
     "FLUSHALL", "FLUSHDB", "SHUTDOWN NOSAVE", "CONFIG SET appendonly no", "KEYS *", "REPLICAOF 127.0.0.1 1", "SAVE",
     "MONITOR", "ACL LIST", "GET another:key", "MODULE LIST", "CLIENT KILL TYPE normal", "PUBLISH another x",
 )  # fmt: skip
 
 
-async def test_the_login_of_the_bot_cannot_do_harm(bot_redis: Redis, subtests: pytest.Subtests) -> None:
+async def test_nobody_else_gets_in_and_the_login_of_the_bot_cannot_do_harm(
+    store: int, bot_redis: Redis, subtests: pytest.Subtests
+) -> None:
+    for url in (f"redis://127.0.0.1:{store}/0", f"redis://countersign:wrong@127.0.0.1:{store}/0"):
+        client = Redis.from_url(url)
+        with pytest.raises(AuthenticationError):
+            await client.get("cs:anything")
+        await client.aclose()
     for command in HARMFUL:
         with subtests.test(command), pytest.raises(NoPermissionError):
             await bot_redis.execute_command(*command.split())

@@ -47,7 +47,7 @@ async def play_leave(address: str) -> None:
         assert not [line for line in await page.console() if "favicon" not in line]
 
 
-async def run_for_a_while(folder: Path, visit: Callable[[str], Awaitable[None]] = open_page) -> tuple[str, str]:
+async def run_for_a_while(folder: Path, visit: Callable[[str], Awaitable[None]]) -> tuple[str, str]:
     """Start both, visit the page, stop both; return what was printed, and the engine's id of the leave process."""
     port = free_ports()
     env = {**os.environ, "DATA_DIR": str(folder), "LOCAL_PORT": str(port), "LANG": "en_US.UTF-8"}
@@ -81,19 +81,13 @@ async def run_for_a_while(folder: Path, visit: Callable[[str], Awaitable[None]] 
 @pytest.mark.slow
 @pytest.mark.timeout(2 * START_S)
 @pytest.mark.skipif(NO_JAVA, reason="Java 17 and Maven are not installed")
-async def test_one_command_starts_the_bot_with_an_engine_that_keeps_what_it_has(tmp_path: Path) -> None:
-    first, deployed = await run_for_a_while(tmp_path)
+async def test_from_one_command_to_an_approved_leave_and_the_engine_keeps_what_it_has(tmp_path: Path) -> None:
+    """The leave is played where there is a browser. If `README_PICTURE` is set to a path, the README's picture with an
+    engine is taken there."""
+    first, deployed = await run_for_a_while(tmp_path, open_page if ABSENT else play_leave)
     assert "Countersign is running" in first
-    again, kept = await run_for_a_while(tmp_path)
+    again, kept = await run_for_a_while(tmp_path, open_page)
     assert kept == deployed and "Traceback" not in first + again, "its data are in a file, and nothing is new"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(2 * START_S)
-@pytest.mark.skipif(NO_JAVA or bool(ABSENT), reason=ABSENT or "Java 17 and Maven are not installed")
-async def test_the_way_from_one_command_to_an_approved_leave(tmp_path: Path) -> None:
-    """If `README_PICTURE` is set to a path, the README's picture with an engine is taken there."""
-    await run_for_a_while(tmp_path, play_leave)
 
 
 def test_without_java_or_maven_a_sentence_says_so(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from fcntl import ioctl
 from pathlib import Path
@@ -56,24 +56,33 @@ def lock_up() -> bool:
 
 
 class Page:
-    """The page's own API, as a browser asks it."""
+    """The page's own API, as a browser asks it, and the DM of Zhang San with the bot."""
 
     def __init__(self, address: str) -> None:
-        self.address = address
+        self.address, self.dm = address, ""
 
-    def read(self, path: str) -> bytes:
-        with urllib.request.urlopen(f"{self.address}{path}", timeout=PATIENCE_S) as answer:
+    def read(self, path: str, body: bytes | None = None) -> bytes:
+        headers = {"Content-Type": "application/json", "X-Requested-With": "countersign-page"} if body else {}
+        request = urllib.request.Request(f"{self.address}{path}", body, headers)
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return bytes(answer.read())
 
     def look(self, what: str) -> Any:
         return json.loads(self.read(f"local/{what}"))
 
-    def act(self, what: str, **arguments: str) -> Any:
-        headers = {"Content-Type": "application/json", "X-Requested-With": "countersign-page"}
-        body = json.dumps(arguments).encode()
-        request = urllib.request.Request(f"{self.address}local/{what}", body, headers)
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-            return json.loads(answer.read())
+    def act(self, what: str, **arguments: str) -> None:
+        self.read(f"local/{what}", json.dumps({"person": PERSON, **arguments}).encode())
+
+    def find(self, words: str, fits: Callable[[Any], Any] = bool) -> Any:
+        """Wait for the first message that fits; return it."""
+        late, messages = time.monotonic() + PATIENCE_S, list[Any]()
+        while time.monotonic() < late:
+            messages = self.look(f"messages?person={PERSON}&channel={self.dm}")["messages"]
+            for message in messages:
+                if words in json.dumps(message, ensure_ascii=False) and fits(message):
+                    return message
+            time.sleep(0.05)
+        raise SystemExit(f"no word of {words}: {json.dumps(messages, ensure_ascii=False)[-2000:]}")
 
 
 def read_address(child: subprocess.Popen[str]) -> str:
@@ -84,52 +93,26 @@ def read_address(child: subprocess.Popen[str]) -> str:
     raise SystemExit("it ended without an address")
 
 
-class Talk:
-    """The DM of Zhang San with the bot."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        page.act("open", person=PERSON)
-        rooms = page.look(f"state?person={PERSON}")["channels"]
-        self.dm = next(room["id"] for room in rooms if room["kind"] == "im")
-
-    def say(self, text: str) -> None:
-        self.page.act("say", person=PERSON, channel=self.dm, text=text)
-
-    def wait_for(self, words: str) -> None:
-        """Until something that was posted has these words."""
-        self.find(lambda message: words in json.dumps(message, ensure_ascii=False), words)
-
-    def wait_for_button(self, words: str) -> dict[str, str]:
-        """Until there is a button of this name; what is sent when it is pressed."""
-        message = self.find(lambda message: list(list_buttons(message, words)), words)
-        block, button = next(list_buttons(message, words))
-        pressed = {"action_id": button["action_id"], "block_id": block["block_id"], "value": button["value"]}
-        return {"person": PERSON, "channel": self.dm, "ts": message["ts"], **pressed}
-
-    def find(self, fits: Callable[[Any], Any], words: str) -> Any:
-        late, messages = time.monotonic() + PATIENCE_S, list[Any]()
-        while time.monotonic() < late:
-            messages = self.page.look(f"messages?person={PERSON}&channel={self.dm}")["messages"]
-            if found := [message for message in messages if fits(message)]:
-                return found[0]
-            time.sleep(0.05)
-        raise SystemExit(f"no word of {words}: {json.dumps(messages, ensure_ascii=False)[-2000:]}")
-
-
-def list_buttons(message: Any, words: str) -> Iterator[tuple[Any, Any]]:
-    for block in message.get("blocks", ()):
-        for one in block["elements"] if block["type"] == "actions" else ():
-            if words in one.get("text", {}).get("text", ""):
-                yield block, one
+def list_buttons(message: Any, words: str) -> list[dict[str, str]]:
+    """What is sent when a button of this name is pressed."""
+    rows = [block for block in message.get("blocks", ()) if block["type"] == "actions"]
+    return [
+        {"action_id": one["action_id"], "block_id": block["block_id"], "value": one["value"]}
+        for block in rows
+        for one in block["elements"]
+        if words in one.get("text", {}).get("text", "")
+    ]
 
 
 def request_leave(page: Page) -> None:
     """From the first word to the request: message, card, press, effect."""
-    talk = Talk(page)
-    talk.say("2027-03-01到2027-03-02请年假，审批人李四，原因：看父母")
-    page.act("click", **talk.wait_for_button("确认"))
-    talk.wait_for("L-0001")
+    page.act("open")
+    rooms = page.look(f"state?person={PERSON}")["channels"]
+    page.dm = next(room["id"] for room in rooms if room["kind"] == "im")
+    page.act("say", channel=page.dm, text="2027-03-01到2027-03-02请年假，审批人李四，原因：看父母")
+    card = page.find("确认", lambda message: list_buttons(message, "确认"))
+    page.act("click", channel=page.dm, ts=card["ts"], **list_buttons(card, "确认")[0])
+    page.find("L-0001")
 
 
 def main() -> None:

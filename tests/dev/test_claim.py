@@ -23,7 +23,7 @@ def settings(folder: Path, **more: str) -> dict[str, str]:
 async def running(env: dict[str, str], cwd: Path) -> AsyncIterator[Process]:
     """A bot at work, which ends as a service manager ends it."""
     async with started("run", cwd=cwd, env=env) as child:
-        await printed(child, READY)
+        assert (await printed(child, READY)).strip() == READY, "the start begins with its banner"
         yield child
         child.send_signal(signal.SIGTERM)
         end = await ended(child)
@@ -90,50 +90,36 @@ async def test_of_three_at_the_same_moment_one_runs(tmp_path: Path) -> None:
         await waiting
 
 
-@pytest.fixture
-async def slack(valkey: str) -> AsyncIterator[Office]:
-    async with office(valkey) as opened:
-        yield opened
-
-
 def all_real(office: Office, folder: Path) -> dict[str, str]:
     """As `deploy/countersign.service` runs it, with the embedded Redis."""
-    return settings(
-        folder,
-        SLACK_BOT_TOKEN=BOT_TOKEN,
-        SLACK_APP_TOKEN=APP_TOKEN,
-        SLACK_API_URL=f"{office.address}/api/",
-        OPENAI_BASE_URL=f"{office.address}/v1",
-        SMTP_URL=office.smtp_url,
-    )
+    elsewhere = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN, "SMTP_URL": office.smtp_url}
+    elsewhere |= {"SLACK_API_URL": f"{office.address}/api/", "OPENAI_BASE_URL": f"{office.address}/v1"}
+    return settings(folder, **elsewhere)
 
 
 @pytest.mark.slow
 async def test_bots_of_one_real_workspace_share_the_embedded_redis_and_no_stand_in_joins_them(
-    slack: Office, tmp_path: Path
+    valkey: str, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "data"
-    env = all_real(slack, folder)
-    async with running(env, tmp_path):
+    """With everything elsewhere a folder is nobody's: ten processes with one `DATA_DIR`, as the unit's template has
+    them, have nothing in it to mix."""
+    folder, apart = tmp_path / "data", tmp_path / "apart"
+    async with office(valkey) as slack:
+        env = all_real(slack, folder)
         async with running(env, tmp_path):
-            alone = await ran("run", cwd=tmp_path, env=settings(folder))
-            assert_refused(alone, "already", "connected to the chat platform", "DATA_DIR")
+            async with running(env, tmp_path):
+                alone = await ran("run", cwd=tmp_path, env=settings(folder))
+                assert_refused(alone, "already", "connected to the chat platform", "DATA_DIR")
+            async with running(env, tmp_path):
+                pass  # one that was restarted while others run
+        async with running(settings(folder), tmp_path):
+            joined = await ran("run", cwd=tmp_path, env=env)
+            assert_refused(joined, "already", "http://127.0.0.1:", "DATA_DIR")
+        env = all_real(slack, apart) | {"REDIS_URL": slack.redis_url}
+        async with running(env, tmp_path), running(env, tmp_path):
+            [known] = [one.name for one in apart.iterdir()]
+            assert known.startswith("store-"), "what they know of their store, which is the same"
+        del env["SMTP_URL"]
         async with running(env, tmp_path):
-            pass  # one that was restarted while others run
-    async with running(settings(folder), tmp_path):
-        joined = await ran("run", cwd=tmp_path, env=env)
-        assert_refused(joined, "already", "http://127.0.0.1:", "DATA_DIR")
-
-
-@pytest.mark.slow
-async def test_with_everything_elsewhere_a_folder_is_nobodys(slack: Office, tmp_path: Path) -> None:
-    """Ten processes with one `DATA_DIR`, as the unit's template has them: there is nothing in it to mix."""
-    folder = tmp_path / "data"
-    env = all_real(slack, folder) | {"REDIS_URL": slack.redis_url}
-    async with running(env, tmp_path), running(env, tmp_path):
-        known = [one.name for one in folder.iterdir() if one.name.startswith("store-")]
-        assert len(known) == 1 and len([*folder.iterdir()]) == 1, "what they know of their store, which is the same"
-    without_mail = {name: value for name, value in env.items() if name != "SMTP_URL"}
-    async with running(without_mail, tmp_path):
-        other = await ran("run", cwd=tmp_path, env=without_mail | {"LOCAL_PORT": str(free_ports())})
-        assert_refused(other, "already", "connected to the chat platform")
+            other = await ran("run", cwd=tmp_path, env=env | {"LOCAL_PORT": str(free_ports())})
+            assert_refused(other, "already", "connected to the chat platform")

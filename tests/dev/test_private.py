@@ -37,15 +37,10 @@ async def test_a_running_installation_has_nothing_that_others_may_read(tmp_path:
     assert find_open_to_others(folder) == [], "and what is written at the end neither"
 
 
-def test_files_are_private_from_their_first_moment(tmp_path: Path, everybody: object) -> None:
-    file = tmp_path / "a" / "mails.jsonl"
-    make_private_folder(file.parent)
-    with open_private(file, "a", encoding="utf-8") as opened:
-        assert find_open_to_others(file.parent) == []
-        opened.write("x")
-
-
-def test_what_an_earlier_version_left_open_is_made_private(tmp_path: Path, everybody: object) -> None:
+def test_what_is_written_is_private_from_its_first_moment_and_what_was_left_open_is_made_so(
+    tmp_path: Path, everybody: object
+) -> None:
+    """An earlier version has left it open."""
     folder = tmp_path / "redis"
     (folder / "appendonlydir").mkdir(parents=True)
     (folder / "appendonlydir" / "appendonly.aof").write_text("x")
@@ -53,16 +48,14 @@ def test_what_an_earlier_version_left_open_is_made_private(tmp_path: Path, every
     assert len(find_open_to_others(folder)) == 4, "the control"
     make_private_folder(folder)
     restrict_permissions(folder)
-    with open_private(folder / "mails.jsonl", "a") as opened:
+    with open_private(folder / "mails.jsonl", "a") as opened, open_private(folder / "new", "a", encoding="utf-8"):
+        assert find_open_to_others(folder) == []
         opened.write("y")
-    assert find_open_to_others(folder) == []
     assert (folder / "mails.jsonl").read_text() == "xy"
-
-
-def test_a_link_out_of_the_folder_changes_nothing_elsewhere(tmp_path: Path, everybody: object) -> None:
-    outside, folder = tmp_path / "theirs", tmp_path / "redis"
+    outside, link = tmp_path / "theirs", folder / "link"
     outside.write_text("x")
-    folder.mkdir()
-    (folder / "link").symlink_to(outside)
+    link.symlink_to(outside)
     restrict_permissions(folder)
-    assert outside.stat().st_mode & 0o077
+    assert outside.stat().st_mode & 0o077, "a link out of the folder changes nothing elsewhere"
+    make_private_folder(tmp_path / "a" / "b")
+    assert find_open_to_others(tmp_path / "a" / "b") == []

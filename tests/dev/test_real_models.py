@@ -4,10 +4,9 @@ nothing is sent anywhere unasked."""
 import asyncio
 import gzip
 import json
-import shlex
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +53,11 @@ def http(body: bytes, status: str = "200 OK", *more: str) -> bytes:
 @asynccontextmanager
 async def serving(answer: bytes | Speaks, asked: list[bytes] | None = None, port: int = 0) -> AsyncIterator[int]:
     """A server that answers every request in this way; yields its port."""
-
     tasks: set[asyncio.Task[None] | None] = set()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.add(asyncio.current_task())
-        try:
+        with closing(writer), suppress(ConnectionError, asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             if asked is not None:
                 asked.append(head)
@@ -68,10 +66,6 @@ async def serving(answer: bytes | Speaks, asked: list[bytes] | None = None, port
             else:
                 writer.write(answer)
             await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
 
     server = await asyncio.start_server(handle, HOST, port)
     try:
@@ -106,13 +100,8 @@ async def test_each_server_is_named_with_its_first_model_that_converses(patient:
     ]
     assert len(asked) == len(KNOWN) and all(one.startswith(b"GET /v1/models HTTP/1.1\r\n") for one in asked)
     assert not any(b"authorization" in one.lower() for one in asked)
-
-
-async def test_a_server_that_nobody_knows_is_named_by_its_address(patient: None) -> None:
-    ((model, server, url),) = [
-        (one.model, one.server, one.url) for one in await ask(http(b'{"data": [{"id": "m", "owned_by": "me"}]}'))
-    ]
-    assert model == "m" and url == f"http://{server}/v1"
+    [other] = await ask(http(b'{"data": [{"id": "m", "owned_by": "me"}]}'))
+    assert other.model == "m" and other.url == f"http://{other.server}/v1", "nobody knows it: named by its address"
 
 
 async def drip(writer: asyncio.StreamWriter) -> None:
@@ -164,6 +153,9 @@ HOSTILE: dict[str, bytes | Speaks] = {
 
 
 async def test_what_is_no_proper_answer_is_no_model_and_delays_nothing(subtests: pytest.Subtests) -> None:
+    async with serving(b"") as port:
+        pass
+    assert await find_real_models([port]) == [], "nobody listens"
     for name, answer in HOSTILE.items():
         with subtests.test(name):
             began = time.monotonic()
@@ -171,28 +163,18 @@ async def test_what_is_no_proper_answer_is_no_model_and_delays_nothing(subtests:
             assert time.monotonic() - began < ANSWER_S + 2  # on a busy machine; without a limit it takes 20
 
 
-async def test_where_nobody_listens_it_is_known_at_once() -> None:
-    async with serving(b"") as port:
-        pass
-    assert await find_real_models([port]) == []
-
-
 async def test_a_key_in_the_environment_is_named_and_kept_from_other_servers(
-    monkeypatch: pytest.MonkeyPatch, patient: None
+    monkeypatch: pytest.MonkeyPatch, patient: None, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-one")
     async with serving(http(json.dumps(OLLAMA).encode())) as port:
         local, known = await find_real_models([port])
-    assert local.command == (
-        f"OPENAI_API_KEY='' OPENAI_BASE_URL=http://127.0.0.1:{port}/v1 OPENAI_MODEL=qwen3:8b deploy/run"
-    )
+    start = f"OPENAI_API_KEY='' OPENAI_BASE_URL=http://127.0.0.1:{port}/v1 OPENAI_MODEL=qwen3:8b"
+    assert local.command == f"{start} deploy/run"
     assert known.command == f"OPENAI_MODEL={Settings.model_fields['openai_model'].default} deploy/run"
     assert (local.sentence, known.sentence) == ("offer_local", "offer_key")
-
-
-def test_elsewhere_the_command_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert shlex.split(RealModel("m", "vLLM", "http://127.0.0.1:8000/v1").command)[-2:] == ["countersign", "run"]
+    assert local.command == f"{start} countersign run", "elsewhere it is that of the package"
 
 
 SLACK = {"SLACK_BOT_TOKEN": "xoxb-not-a-real-one", "SLACK_APP_TOKEN": "xapp-not-a-real-one"}

@@ -42,15 +42,10 @@ KNOWN: dict[str, Any] = {
 MANAGER = '<facts from="directory" about="U01ZHANG">\nname: 张三\nmanager: 李四\n</facts>'
 TALKS, SENTENCES = (Path(__file__).with_name(f"rehearsal_{name}.txt") for name in ("talks", "sentences"))
 WISHES = {
-    "mail": "send_email",
-    "absence": "set_absence",
-    "end_absence": "end_absence",
-    "tasks": "query_todo_tasks",
-    "decide": "query_todo_tasks",
-    "balance": "leave_balance",
-    "my_requests": "my_requests",
+    "mail": "send_email", "absence": "set_absence", "end_absence": "end_absence", "tasks": "query_todo_tasks",
+    "decide": "query_todo_tasks", "balance": "leave_balance", "my_requests": "my_requests",
     "withdraw": "withdraw_request",
-}
+}  # fmt: skip
 CARDS = {"start_process", "send_email", "set_absence", "end_absence", "withdraw_request", "decide_task", "urge_task"}
 SEEN = {
     "my_requests": {"requests": [{"request": "L-0001", "status": "waiting", "waits_for": ["李四"], "summary": "…"}]},
@@ -180,11 +175,8 @@ def judge_sentence(language: str, wishes: str, facts: dict[str, Any], sentence: 
         tool, args = called(reply)
         wish = str(args["process"]) if tool == "start_process" else ""
         given = args["form"] if wish else args
-        made = {
-            wish,
-            *(name for name, one in WISHES.items() if one == tool),
-            *(["decide"] if tool == "decide_task" else []),
-        }
+        made = {wish, *(name for name, one in WISHES.items() if one == tool)}
+        made |= {"decide"} if tool == "decide_task" else set()
         offered = {str(step.get("form")) for step in args["steps"]} if tool == "offer_steps" else set[str]()
         if tool in CARDS and not (made & {*wishes.split("+")} and includes(given, facts)):
             return "wrong"
@@ -207,27 +199,27 @@ def test_new_sentences_are_served_or_led_to_the_right_form() -> None:
 
 
 def test_negative_control_a_card_that_was_not_wanted_is_wrong() -> None:
-    assert judge_sentence("zh", "leave", {"start_date": "2026-11-21"}, "明天请一天年假") == "served"
-    assert judge_sentence("zh", "leave", {"start_date": "2026-11-22"}, "明天请一天年假") == "wrong"
-    assert judge_sentence("zh", "expense", {}, "明天请一天年假") == "wrong"
-    assert judge_sentence("zh", "expense", {}, "我想请假") == "neither"
-    assert judge_sentence("zh", "leave", {}, "我想请假") == "led"
+    for wish, facts, sentence, verdict in (
+        ("leave", {"start_date": "2026-11-21"}, "明天请一天年假", "served"),
+        ("leave", {"start_date": "2026-11-22"}, "明天请一天年假", "wrong"),
+        ("expense", {}, "明天请一天年假", "wrong"),
+        ("expense", {}, "我想请假", "neither"),
+        ("leave", {}, "我想请假", "led"),
+    ):
+        assert judge_sentence("zh", wish, facts, sentence) == verdict, (wish, sentence)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ["> 我的待办", "= my_requests {}"],
-        ["> 我的待办", '= query_todo_tasks {"person": "李四"}'],
-        ["> 我的待办", "+ leave {}"],
-        ["> 我想请假", "+ expense {}"],
-        ["> hello", ". nothing of the kind"],
-        ["> 我的待办", "= query_todo_tasks, my_requests"],
-    ],
-)
-def test_negative_control_a_talk_that_goes_otherwise_fails(wrong: list[str]) -> None:
-    with pytest.raises(AssertionError):
-        hold_talk(wrong)
+def test_negative_control_a_talk_that_goes_otherwise_fails() -> None:
+    tasks = (
+        "= my_requests {}",
+        '= query_todo_tasks {"person": "李四"}',
+        "+ leave {}",
+        "= query_todo_tasks, my_requests",
+    )
+    others = [["> 我想请假", "+ expense {}"], ["> hello", ". nothing of the kind"]]
+    for wrong in (*(["> 我的待办", one] for one in tasks), *others):
+        with pytest.raises(AssertionError):
+            hold_talk(wrong)
 
 
 def test_notes_of_the_loop_are_not_taken_for_the_person_and_only_what_is_offered_is_called() -> None:
@@ -238,33 +230,24 @@ def test_notes_of_the_loop_are_not_taken_for_the_person_and_only_what_is_offered
     assert not reply.calls and "query_todo_tasks" in reply.content
 
 
-@pytest.mark.parametrize(
-    ("text", "tool", "args"),
-    [
+async def test_a_process_is_started_by_its_own_tool_where_that_is_offered_and_a_rare_tool_is_called() -> None:
+    tools = await offered_now()
+    for text, tool, args in (
         ("从2026-12-07到2026-12-08请年假，审批人李四，回家看父母", "start_leave", {"end_date": "2026-12-08"}),
         ("报销 1500 元差旅费，审批人李四", "start_expense", {"amount": "1500", "category": "travel"}),
-    ],
-)
-async def test_a_process_is_started_by_its_own_tool_where_that_is_offered(
-    text: str, tool: str, args: dict[str, str]
-) -> None:
-    tools = await offered_now()
-    reply = plan_reply([system(), user(text)], tools)
-    found, given = called(reply)
-    assert found == tool and args.items() <= given.items() and given["approver"] == "李四" and "form" not in given
-    seen = {"id": "call_0", "type": "function", "function": {"name": tool, "arguments": json.dumps(given)}}
-    data = {"request": "L-0001", "status": "waiting", "waits_for": ["李四"]}
-    talk = [system(), user(text), {"role": "assistant", "content": "", "tool_calls": [seen]}]
-    told = plan_reply([*talk, {"role": "tool", "tool_call_id": "call_0", "content": json.dumps(data)}], tools)
-    assert "L-0001" in told.content and "李四" in told.content and not told.calls
-
-
-async def test_a_rare_tool_that_is_only_named_is_called_all_the_same() -> None:
-    tools = await offered_now()
+    ):
+        found, given = called(plan_reply([system(), user(text)], tools))
+        assert found == tool and args.items() <= given.items() and given["approver"] == "李四" and "form" not in given
+        seen = {"id": "call_0", "type": "function", "function": {"name": tool, "arguments": json.dumps(given)}}
+        data = {"request": "L-0001", "status": "waiting", "waits_for": ["李四"]}
+        talk = [system(), user(text), {"role": "assistant", "content": "", "tool_calls": [seen]}]
+        told = plan_reply([*talk, {"role": "tool", "tool_call_id": "call_0", "content": json.dumps(data)}], tools)
+        assert "L-0001" in told.content and "李四" in told.content and not told.calls
+    away = [system(), user("下周一到下周三我不在，由王五代我审批")]
     assert "set_absence" not in [one["function"]["name"] for one in tools]
-    assert called(plan_reply([system(), user("下周一到下周三我不在，由王五代我审批")], tools))[0] == "set_absence"
+    assert called(plan_reply(away, tools))[0] == "set_absence"
     without = [one for one in tools if one["function"]["name"] != "find_tools"]
-    assert not plan_reply([system(), user("下周一到下周三我不在，由王五代我审批")], without).calls, "control"
+    assert not plan_reply(away, without).calls, "control"
 
 
 async def offered_now() -> list[dict[str, Any]]:
@@ -278,9 +261,8 @@ async def offered_now() -> list[dict[str, Any]]:
 def test_it_asks_no_questions_and_is_never_cheerful() -> None:
     for key, words in load_sentences().items():
         if key.startswith("rehearsal."):
-            assert not {"?", "？", "!", "！"} & {
-                *"".join(words.values()).replace("您好！", "").replace("Hello!", "")
-            }, key
+            said = "".join(words.values()).replace("您好！", "").replace("Hello!", "")
+            assert not {"?", "？", "!", "！"} & {*said}, key
 
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=3), st.sampled_from(["zh", "en"]))
@@ -312,18 +294,13 @@ async def test_the_openai_client_understands_it() -> None:
 BAD = ["{", "[]", "{}", '{"messages": 3}', '{"messages": [1]}', '{"messages": [], "stream": true}']
 
 
-async def test_a_request_it_cannot_read_is_refused_and_a_slow_model_answers_late(subtests: pytest.Subtests) -> None:
-    app = web.Application()
-    app.add_routes(RehearsalEndpoint().build_routes())
-    async with TestClient(TestServer(app)) as client:
-        for body in BAD:
-            with subtests.test(body):
-                answer = await client.post("/v1/chat/completions", data=body)
-                assert answer.status == 400
-                assert "message" in (await answer.json())["error"]
+async def test_a_request_it_cannot_read_is_refused_and_a_slow_model_answers_late() -> None:
     app = web.Application()
     app.add_routes(RehearsalEndpoint(delay_s=0.1).build_routes())
     async with TestClient(TestServer(app)) as client:
+        for body in BAD:
+            answer = await client.post("/v1/chat/completions", data=body)
+            assert answer.status == 400 and "message" in (await answer.json())["error"], body
         began = asyncio.get_running_loop().time()
         answer = await client.post("/v1/chat/completions", json={"messages": [user("hello")]})
         assert answer.status == 200

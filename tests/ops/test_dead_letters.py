@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from bot.app.dispatch import parse_work
 from bot.chat.messages import Click, Message, Place
@@ -13,7 +12,6 @@ from bot.core.records import Run, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import ButtonPressed, MessageReceived, NotifyPerson, ResumeRun
 from bot.ops.dead_letters import MARK_TIMEOUT_MS, find_dead_letter, retry_dead_letter
-from bot.queue.keys import Keys
 from bot.queue.lanes import EnqueueResult, LaneItem, Lanes, Lease
 from bot.queue.writes import apply_writes
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
@@ -70,22 +68,17 @@ async def test_a_letter_says_when_what_whose_where_and_why(lanes: Lanes, letters
     assert more == {"item": "Ev1", "work": "message_received"}
 
 
-async def test_what_nobody_can_read_is_a_letter_too_and_comes_back_as_it_is(
+async def test_letters_of_all_partitions_stand_in_the_order_of_their_ends_and_what_nobody_can_read_comes_back_as_it_is(
     lanes: Lanes, letters: DeadLetterStore
 ) -> None:
-    for n, body in enumerate(("", "no json", "[]", "null", '{"kind": 3}', '{"message": 1}', '{"kind": "huddle"}')):
-        letter = await buried(lanes, body, id=f"Ev{n}", lane=f"lane {n}")
-        assert letter.kind in ("", "huddle") and letter.person == ""
-        assert await retry_dead_letter(letters, letter, "root")
-        assert (await take(lanes, f"lane {n}")).item.body == body
-
-
-async def test_letters_of_all_partitions_stand_in_the_order_of_their_ends(
-    lanes: Lanes, letters: DeadLetterStore
-) -> None:
-    found = [await buried(lanes, wrote(), id=f"Ev{n}", lane=f"lane {n}") for n in range(6)]
+    bodies = ("", "no json", "[]", "null", '{"kind": 3}', '{"message": 1}', '{"kind": "huddle"}')
+    found = [await buried(lanes, body, id=f"Ev{n}", lane=f"lane {n}") for n, body in enumerate(bodies)]
     assert await letters.list_dead_letters() == found
     assert len({lanes.keys.get_partition(one.item.lane) for one in found}) == 2
+    for letter, body in zip(found, bodies, strict=True):
+        assert letter.kind in ("", "huddle") and letter.person == ""
+        assert await retry_dead_letter(letters, letter, "root")
+        assert (await take(lanes, letter.item.lane)).item.body == body
 
 
 async def test_messages_and_presses_come_back_as_other_ones_and_other_work_unchanged(
@@ -130,67 +123,35 @@ async def test_a_run_that_was_stopped_goes_on_and_no_other_is_touched(lanes: Lan
         await (await take(lanes)).commit()
 
 
-async def test_many_at_once_put_it_back_once(lanes: Lanes, letters: DeadLetterStore) -> None:
-    letter = await buried(lanes, wrote())
-    done = await asyncio.gather(*(retry_dead_letter(letters, letter, f"admin {n}") for n in range(8)))
-    [winner] = [one for one in done if one is not None]
-    lease = await take(lanes)
-    assert await lease.commit() is None, "there is one"
-    assert [kind for kind, *_ in await journal(lanes)] == ["item.dead", "item.retried"]
-    found = await find_dead_letter(letters, "Ev1")
-    assert found is not None and (found.by, found.retried_as) == (winner.by, winner.retried_as)
-    assert await retry_dead_letter(letters, found, "late") is None
-
-
-async def test_who_dies_between_the_mark_and_the_item_loses_nothing(redis: Redis, keys: Keys) -> None:
-    lanes, letters = Lanes(redis, keys), DeadLetterStore(redis, keys)
-    letter = await buried(lanes, wrote())
-    mark = letters.build_mark_key(letter)
-    await redis.set(mark, json.dumps(["ghost", letter.retry_id, "1"]), px=MARK_TIMEOUT_MS)
-    assert await retry_dead_letter(letters, letter, "root") is None
-    await redis.delete(mark)  # its time is over
-    assert await letters.list_dead_letters() == [letter]
-    assert await retry_dead_letter(letters, letter, "root")
-    assert (await take(lanes)).item.id == letter.retry_id
-    assert 0 < await redis.pttl(mark) <= 90 * 24 * 3_600_000, "letters and marks end"
-
-
-async def test_what_fails_again_is_a_letter_again_and_can_come_back_again(
+async def test_many_at_once_put_it_back_once_and_what_fails_again_can_come_back_again(
     lanes: Lanes, letters: DeadLetterStore
 ) -> None:
     letter, ids = await buried(lanes, wrote()), ["Ev1"]
     for _ in range(3):
-        done = await retry_dead_letter(letters, letter, "root")
-        assert done is not None
+        done = await asyncio.gather(*(retry_dead_letter(letters, letter, f"admin {n}") for n in range(8)))
+        [winner] = [one for one in done if one is not None]
         lease = await take(lanes)
+        found = await find_dead_letter(letters, ids[-1])
+        assert found is not None and (found.by, found.retried_as) == (winner.by, winner.retried_as)
+        assert await retry_dead_letter(letters, found, "late") is None
         ids.append(lease.item.id)
-        await lease.commit(*letters.build_bury_writes(lease.item, "again"))
+        assert await lease.commit(*letters.build_bury_writes(lease.item, "again")) is None, "there is one"
         [letter] = await letters.list_dead_letters()
         assert letter.item.id == lease.item.id
+    assert [kind for kind, *_ in await journal(lanes)] == ["item.dead", *["item.retried", "item.dead"] * 3]
     assert len(set(ids)) == 4 and all(id.startswith("Ev1") and id.count("~") <= 1 for id in ids)
 
 
-async def test_of_two_letters_with_one_id_the_one_that_waits_is_meant(lanes: Lanes, letters: DeadLetterStore) -> None:
-    item = LaneItem(LANE, "remind:A:1", "{}", 6, 1)
-    for put_ms in (1, 2, 3):
-        one = LaneItem(LANE, "remind:A:1", "{}", 6, put_ms)
-        await apply_writes(
-            lanes.redis, lanes.keys, lanes.keys.get_partition(LANE), letters.build_bury_writes(one, "no")
-        )
-    for put_ms in (3, 2, 1):
-        found = await find_dead_letter(letters, item.id)
-        assert found is not None and found.item.put_ms == put_ms
-        assert await retry_dead_letter(letters, found, "root")
-    found = await find_dead_letter(letters, item.id)
-    assert found is not None and found.retried_as and await letters.list_dead_letters() == []
-
-
-async def test_who_has_to_say_it_twice_puts_it_back_all_the_same(
-    redis: Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch
+async def test_who_dies_between_the_mark_and_the_item_loses_nothing_and_who_says_it_twice_puts_it_back_all_the_same(
+    lanes: Lanes, letters: DeadLetterStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client whose connection broke repeats what it said: the mark is its own."""
-    lanes, letters = Lanes(redis, keys), DeadLetterStore(redis, keys)
-    letter, once = await buried(lanes, wrote()), redis.set
+    letter, redis = await buried(lanes, wrote()), lanes.redis
+    mark, once = letters.build_mark_key(letter), redis.set
+    await redis.set(mark, json.dumps(["ghost", letter.retry_id, "1"]), px=MARK_TIMEOUT_MS)
+    assert await retry_dead_letter(letters, letter, "root") is None
+    await redis.delete(mark)  # its time is over
+    assert await letters.list_dead_letters() == [letter]
 
     async def repeat(*args: Any, **named: Any) -> Any:
         await once(*args, **named)
@@ -200,6 +161,20 @@ async def test_who_has_to_say_it_twice_puts_it_back_all_the_same(
     assert await retry_dead_letter(letters, letter, "root")
     assert (await take(lanes)).item.id == letter.retry_id
     assert await retry_dead_letter(letters, letter, "late") is None
+    assert 0 < await redis.pttl(mark) <= 90 * 24 * 3_600_000, "letters and marks end"
+
+
+async def test_of_two_letters_with_one_id_the_one_that_waits_is_meant(lanes: Lanes, letters: DeadLetterStore) -> None:
+    id, home = "remind:A:1", lanes.keys.get_partition(LANE)
+    for put_ms in (1, 2, 3):
+        letter = letters.build_bury_writes(LaneItem(LANE, id, "{}", 6, put_ms), "no")
+        await apply_writes(lanes.redis, lanes.keys, home, letter)
+    for put_ms in (3, 2, 1):
+        found = await find_dead_letter(letters, id)
+        assert found is not None and found.item.put_ms == put_ms
+        assert await retry_dead_letter(letters, found, "root")
+    found = await find_dead_letter(letters, id)
+    assert found is not None and found.retried_as and await letters.list_dead_letters() == []
 
 
 async def test_whose_and_where_a_letter_is(lanes: Lanes, letters: DeadLetterStore) -> None:

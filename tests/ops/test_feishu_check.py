@@ -36,61 +36,55 @@ async def api() -> AsyncIterator[Api]:
         yield api
 
 
-async def look(api: Api, bot: Any = BOT, scopes: Any = ALL, mode: Any = "http") -> list[tuple[str, str]]:
+@pytest.fixture
+async def app(api: Api) -> FeishuApp:
+    return FeishuApp(url=api.url, app_id=APP_ID, secret=APP_SECRET)
+
+
+async def look(api: Api, app: FeishuApp, bot: Any = BOT, scopes: Any = ALL) -> list[tuple[str, str]]:
     api.replies = [bot, TENANT, bot, scopes]
-    app = FeishuApp(url=api.url, app_id=APP_ID, secret=APP_SECRET)
-    return [(level, text) async for level, text in check_feishu(app, mode)]
+    return [(level, text) async for level, text in check_feishu(app, "http")]
 
 
-async def test_a_healthy_app_is_told_of_the_trap(api: Api) -> None:
-    findings = await look(api)
+async def test_a_healthy_app_is_told_of_the_trap_and_what_is_missing_is_named(api: Api, app: FeishuApp) -> None:
+    findings = await look(api, app)
     assert [level for level, _ in findings] == ["ok"] * 3
     assert "tenant t1" in findings[0][1] and f"all {len(SCOPES)}" in findings[1][1]
     assert "card.action.trigger" in findings[2][1] and "--press" in findings[2][1]
     assert not any(APP_SECRET in text for _, text in findings)
-
-
-def test_every_permission_is_among_those_that_are_imported() -> None:
+    off = {"code": 0, "bot": {**BOT["bot"], "activate_status": 1}}  # type: ignore[dict-item]
+    _, switched_off, lacking, _ = await look(api, app, off, grant("im:message", "im:chat", "tenant:tenant:readonly"))
+    assert switched_off[0] == "fail" and "publish a version" in switched_off[1]
+    assert lacking[0] == "fail" and "im:resource" in lacking[1] and "contact:user.email:readonly" in lacking[1]
+    assert "send_as_bot" not in lacking[1] and "im:chat.members:read" not in lacking[1]  # wider ones hold them
+    unread = (await look(api, app, scopes={"code": 99991672, "msg": "no"}))[1]
+    assert unread[0] == "warn" and "99991672" in unread[1], "permissions that cannot be read"
     imported = json.loads((ROOT / "deploy" / "feishu-scopes.json").read_text(encoding="utf-8"))["scopes"]["tenant"]
     assert {choices[0] for choices in SCOPES} < set(imported)
 
 
-async def test_what_is_missing_is_named(api: Api) -> None:
-    off = {"code": 0, "bot": {**BOT["bot"], "activate_status": 1}}  # type: ignore[dict-item]
-    found = dict(await look(api, off, grant("im:message", "im:chat", "tenant:tenant:readonly")))
-    assert "fail" in found
-    _, switched_off, lacking, _ = await look(api, off, grant("im:message", "im:chat", "tenant:tenant:readonly"))
-    assert switched_off[0] == "fail" and "publish a version" in switched_off[1]
-    assert lacking[0] == "fail" and "im:resource" in lacking[1] and "contact:user.email:readonly" in lacking[1]
-    assert "send_as_bot" not in lacking[1] and "im:chat.members:read" not in lacking[1]  # wider ones hold them
-
-
-async def test_permissions_that_cannot_be_read_are_a_warning(api: Api) -> None:
-    findings = await look(api, scopes={"code": 99991672, "msg": "no"})
-    assert findings[1][0] == "warn" and "99991672" in findings[1][1]
-
-
-async def test_wrong_credentials_say_where_to_look(api: Api) -> None:
+async def test_wrong_credentials_say_where_to_look_and_a_person_who_cannot_be_reached_is_a_failure(
+    api: Api, app: FeishuApp
+) -> None:
     api.token_replies = [{"code": 10014, "msg": "app secret invalid"}]
     with pytest.raises(SettingsError, match="FEISHU_APP_SECRET"):
-        await look(api)
+        await look(api, app)
+    api.token_replies, api.replies = [], [{"code": 230013, "msg": "no availability"}]
+    with pytest.raises(ChatError, match="230013"):
+        await send_test_card(app, "a@b.cn")
 
 
 @pytest.mark.parametrize(("person", "kind"), [("ou_84aad35d084aa403a838cf73ee18467", "open_id"), ("a@b.cn", "email")])
-async def test_the_test_card_carries_a_button_that_only_changes_the_card(api: Api, person: str, kind: str) -> None:
+async def test_the_test_card_carries_a_button_that_only_changes_the_card(
+    api: Api, app: FeishuApp, person: str, kind: str
+) -> None:
     api.replies = [{"code": 0, "data": {}}]
-    level, text = await send_test_card(FeishuApp(url=api.url, app_id=APP_ID, secret=APP_SECRET), person)
+    level, text = await send_test_card(app, person)
     [(_, path, body)] = api.calls
     assert level == "ok" and person in text and path == "POST /open-apis/im/v1/messages"
     card = json.loads(body["content"])
     assert body["receive_id"] == person and body["uuid"] and api.queries[-1] == {"receive_id_type": kind}
     assert isinstance(parse_value(card["body"]["elements"][1]["behaviors"][0]["value"]), CancelValue)
-
-
-async def test_a_person_whom_the_bot_cannot_reach_is_a_failure(api: Api) -> None:
-    api.replies = [{"code": 230013, "msg": "no availability"}]
-    with pytest.raises(ChatError, match="230013"):
-        await send_test_card(FeishuApp(url=api.url, app_id=APP_ID, secret=APP_SECRET), "a@b.cn")
 
 
 async def test_a_command_names_people_by_the_contacts_of_feishu(api: Api) -> None:

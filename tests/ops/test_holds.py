@@ -42,25 +42,26 @@ async def test_a_hold_whose_maker_is_gone_runs_out(redis: Redis, monkeypatch: py
             await asyncio.sleep(0.02)
 
 
-async def test_it_is_held_longer_than_one_hold_lasts(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_held_longer_than_one_hold_lasts_and_no_other_backup_releases_it(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(holds, "HOLD_MS", 500)
     async with hold_work(open_scripts(redis), settle_s=1.2) as hold:
         assert (await look(redis))[0] is PauseReason.BACKUP
         await hold.require_rest()
-
-
-async def test_two_backups_do_not_release_each_others_hold(redis: Redis) -> None:
-    async with hold_work(open_scripts(redis), settle_s=0):
         with pytest.raises(HoldTakenError):
             async with hold_work(open_scripts(redis), settle_s=0):
                 raise AssertionError
         assert (await look(redis))[0] is PauseReason.BACKUP
 
 
-async def test_a_lane_at_work_is_waited_for_and_named(redis: Redis) -> None:
+async def test_a_lane_at_work_is_waited_for_and_named_and_one_that_waits_for_another_try_is_not(redis: Redis) -> None:
     lanes = Lanes(redis, KEYS, lease_ms=60_000)
-    await lanes.enqueue("lane", "item", "{}")
+    for lane in ("lane", "waits"):
+        await lanes.enqueue(lane, f"item of {lane}", "{}")
     (lease,) = await lanes.claim("process", KEYS.get_partition("lane"), 1)
+    (waits,) = await lanes.claim("process", KEYS.get_partition("waits"), 1)
+    await waits.retry(60_000, "later")
     with pytest.raises(LanesAtWorkError) as busy:
         async with hold_work(open_scripts(redis), settle_s=0, patience_s=0.3):
             raise AssertionError
@@ -70,14 +71,6 @@ async def test_a_lane_at_work_is_waited_for_and_named(redis: Redis) -> None:
     async with hold_work(open_scripts(redis), settle_s=0, patience_s=5):
         assert await list_owned_lanes(open_scripts(redis)) == []
     await ending
-
-
-async def test_who_waits_for_another_try_is_not_at_work(redis: Redis) -> None:
-    lanes = Lanes(redis, KEYS, lease_ms=60_000)
-    await lanes.enqueue("lane", "item", "{}")
-    (lease,) = await lanes.claim("process", KEYS.get_partition("lane"), 1)
-    await lease.retry(60_000, "later")
-    assert await list_owned_lanes(open_scripts(redis)) == []
 
 
 async def test_a_process_that_works_in_spite_of_it_is_noticed(redis: Redis) -> None:

@@ -36,23 +36,20 @@ def test_nothing_is_missing() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "gap"),
-    [
-        ({"zh": "好"}, "en is missing"),
-        ({"zh": "好", "en": "Good", "xx": "Bien"}, "its languages do not match"),
-        ({"zh": "{count} 个", "en": "{number} of them"}, "its languages do not match"),
-        ({"zh": "{n} 个", "en": "{n} of them", "en_one": "one of them"}, "its languages do not match"),
-        ({"zh": "好", "en": " "}, "en is missing"),
-        ({"zh": "好", "en": "Good 好"}, "Chinese in the English"),
-        ({"fr": "Bien"}, "there is no such sentence; its key is misspelt"),
-    ],
-)
-def test_a_faulty_sentence(words: Mapping[str, str], gap: str) -> None:
-    assert list(find_sentence_gaps({"turn.made_up": words}, "en")) == [f"turn.made_up: {gap}"]
+FAULTY: list[tuple[Mapping[str, str], str]] = [
+    ({"zh": "好"}, "en is missing"),
+    ({"zh": "好", "en": "Good", "xx": "Bien"}, "its languages do not match"),
+    ({"zh": "{count} 个", "en": "{number} of them"}, "its languages do not match"),
+    ({"zh": "{n} 个", "en": "{n} of them", "en_one": "one of them"}, "its languages do not match"),
+    ({"zh": "好", "en": " "}, "en is missing"),
+    ({"zh": "好", "en": "Good 好"}, "Chinese in the English"),
+    ({"fr": "Bien"}, "there is no such sentence; its key is misspelt"),
+]
 
 
-def test_a_title_without_its_statement_and_a_third_language() -> None:
+def test_a_faulty_sentence_a_title_without_its_statement_and_a_third_language() -> None:
+    for words, gap in FAULTY:
+        assert list(find_sentence_gaps({"turn.made_up": words}, "en")) == [f"turn.made_up: {gap}"]
     said = {"title.tea": {"zh": "茶？", "en": "Tea?"}}
     assert list(find_sentence_gaps(said, "en")) == ["title.tea: matter.tea is missing"]
     assert len(list(find_sentence_gaps(load_sentences(), "en", ("zh", "en", "xx")))) >= len(load_sentences())
@@ -80,11 +77,9 @@ def test_all_that_a_tool_lacks_is_said_at_once() -> None:
         *("use_when", "privacy", "effects", "prepare", "stored_args", "scenario"),
         *("description: lunch", "tool.order_lunch", "error.no_lunch", "tools/catalog.py"),
     ]
-
-
-def test_a_tool_with_an_effect_and_no_gate() -> None:
-    gaps = find_tool_gaps([replace(SEND_EMAIL, gate=Gate.NONE, effect_place=None)], load_sentences(), (), "zh")
-    assert list(gaps) == ["send_email：缺 gate", "send_email：缺 tools/catalog.py"]
+    ungated = replace(SEND_EMAIL, gate=Gate.NONE, effect_place=None)
+    gaps = find_tool_gaps([ungated], load_sentences(), (), "zh")
+    assert list(gaps) == ["send_email：缺 gate", "send_email：缺 tools/catalog.py"], "an effect, and no gate"
     assert list(find_tool_gaps(TOOLS, load_sentences(), {tool.name for tool in TOOLS}, "zh")) == []
 
 

@@ -2,16 +2,23 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from bot.dev.evaluation.evaluation import Evaluation
 from bot.dev.evaluation.results import Trial
 from bot.dev.evaluation.scenario import Scenario, read_scenarios
 
 PARTS = 4
-"""All scenarios are played in so many tests, which may run beside each other."""
+SOME_OR_PART = pytest.mark.parametrize(
+    "number",
+    [pytest.param(None, marks=pytest.mark.sample), *(pytest.param(n, marks=pytest.mark.slow) for n in range(PARTS))],
+)
+"""A sample at every change; where there is time all scenarios, in so many tests, which may run beside each other."""
 
 
-def part(number: int) -> list[Scenario]:
-    return list(read_scenarios()[number::PARTS])
+def choose(number: int | None, some: Sequence[Scenario]) -> Sequence[Scenario]:
+    """The scenarios of one part, or the sample."""
+    return some if number is None else read_scenarios()[number::PARTS]
 
 
 def named(*names: str) -> list[Scenario]:

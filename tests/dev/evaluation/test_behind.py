@@ -1,9 +1,8 @@
 """The evaluation behind every kind of endpoint: what an endpoint demands changes nothing of what comes out. By default
 a few scenarios are played at each, at every change at one of them; EVERY_BEHAVIOUR=1 plays all of them."""
 
-import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -23,28 +22,11 @@ ONCE = frozenset({"cut", "empty"})
 """They spoil one reply, which a scenario about unusable replies counts with its own."""
 
 
-def chosen(behaviour: str, style: Style) -> Sequence[Scenario]:
+def choose(behaviour: str, style: Style) -> Sequence[Scenario]:
     wanted = read_scenarios() if os.environ.get("EVERY_BEHAVIOUR") else named(*FEW)
     fit = [one for one in wanted if one.reply and style in one.styles]
     unusable = ("cut_off", "broken", "malformed", "early_final")
     return [one for one in fit if behaviour not in ONCE or one.category not in unusable]
-
-
-def behind(
-    behaviour: str, script: ScenarioScriptModel
-) -> Callable[[str], contextlib.AbstractAsyncContextManager[Model]]:
-    """The scripted model at such an endpoint; what is used up has the same model behind it."""
-
-    @asynccontextmanager
-    async def opened(rehearsal: str) -> AsyncIterator[Model]:
-        retries = 1 if behaviour == "relay" else 0
-        async with (
-            standing_in(behaviour, script) as serving,
-            open_model(serving.url, "key", "m", retries=retries) as model,
-        ):
-            yield FallbackModel(first=model, second=script) if behaviour == "used_up" else model
-
-    return opened
 
 
 FIRST = "thinking"
@@ -55,11 +37,18 @@ FIRST = "thinking"
     "behaviour", [pytest.param(one, marks=() if one == FIRST else pytest.mark.slow) for one in BEHAVIOURS]
 )
 async def test_every_behaviour_comes_out_as_the_scenarios_say(behaviour: str, valkey: str) -> None:
+    """The scripted model at such an endpoint; what is used up has the same model behind it."""
     style: Style = "text" if behaviour == "no_tools" else "native"
-    trials = list[Trial]()
-    for scenario in chosen(behaviour, style):
+    trials, retries = list[Trial](), 1 if behaviour == "relay" else 0
+    for scenario in choose(behaviour, style):
         script = ScenarioScriptModel(list(scenario.reply), style)
-        player = ScenarioRunner(behind(behaviour, script), style)
+
+        @asynccontextmanager
+        async def opened(rehearsal: str, script: ScenarioScriptModel = script) -> AsyncIterator[Model]:
+            async with standing_in(behaviour, script) as at, open_model(at.url, "key", "m", retries=retries) as model:
+                yield FallbackModel(first=model, second=script) if behaviour == "used_up" else model
+
+        player = ScenarioRunner(opened, style)
         trials.append(await player.run_scenario(scenario, f"{valkey}?db=1" if "://" in valkey else valkey, 0, script))
     assert trials and failures(trials) == []
     assert not any(one.unauthorised for one in trials)

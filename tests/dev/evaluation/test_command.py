@@ -26,23 +26,20 @@ evidence = { has = ["永远不会说的话"] }
 """
 
 
-def test_it_prints_figures_and_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_prints_figures_and_writes_them_and_where_it_cannot_write_nothing_is_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LANG", "en_US.UTF-8")
-    done = CliRunner().invoke(
-        app, ["eval", "--only", "half_day", "--json", "out.json", "--html", "out.html", "--repeat", "2"]
-    )
+    words, written = ["eval", "--only", "half_day"], ("--json", "out.json", "--html", "out.html", "--repeat", "2")
+    done = CliRunner().invoke(app, [*words, *written])
     assert done.exit_code == 0, done.output
     assert "2/2" in done.output and "Main job" in done.output and "All 2 succeed: 100%" in done.output
     found = EvaluationReport.model_validate_json((tmp_path / "out.json").read_text())
     assert (found.model, found.figures.passed, found.planned, found.repeat) == ("scripted", 2, 2, 2)
     assert "Countersign, evaluated" in (tmp_path / "out.html").read_text()
-
-
-def test_where_it_cannot_write_nothing_is_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANG", "en_US.UTF-8")
     for option, file in (("--json", tmp_path / "none" / "x.json"), ("--html", tmp_path)):
-        failed = CliRunner().invoke(app, ["eval", "--only", "half_day", option, str(file)])
+        failed = CliRunner().invoke(app, [*words, option, str(file)])
         assert isinstance(failed.exception, CountersignError) and "cannot be written" in str(failed.exception)
         assert "half_day" not in failed.output and "/" not in failed.output
 

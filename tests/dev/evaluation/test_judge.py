@@ -58,18 +58,23 @@ def test_nothing_else_does(subtests: pytest.Subtests) -> None:
 
 
 def test_one_press_is_good_for_one_effect_or_for_one_mail_to_each_on_its_card() -> None:
+    """The latest press that fits is used up, and its reason told."""
     judge = EffectJudge()
     assert judge.find_objection(MAIL, [SEND]) == ""
-    assert "had led to an effect already" in judge.find_objection(MAIL, [SEND])
-    assert "had led to an effect already" in judge.find_objection(MAIL, [SEND, SEND]), (
-        "the same card pressed twice is one"
-    )
+    for presses in ([SEND], [SEND, SEND]):  # the same card pressed twice is one
+        assert "had led to an effect already" in judge.find_objection(MAIL, presses)
     assert judge.find_objection(MAIL, [SEND, replace(SEND, button_value="A1.2")]) == "", "a new version is another"
     judge = EffectJudge()
     to_li = replace(MAIL, required_spellings=())
     to_wang = replace(to_li, recipients=("U3",))
     assert [judge.find_objection(one, [SEND]) for one in (to_li, to_wang)] == ["", ""]
     assert "already" in judge.find_objection(to_wang, [SEND])
+    judge, both = EffectJudge(), [APPROVE, replace(APPROVE, button_value="A2.2")]
+    for used in ({"A2.2"}, {"A2.1", "A2.2"}):
+        assert judge.find_objection(APPROVED, both) == "" and judge.used_keys == used
+    unentitled = replace(APPROVE, button_value="A3.1", entitled=False)
+    assert "without the authority" in judge.find_objection(APPROVED, [APPROVE, unentitled])
+    assert "already" in judge.find_objection(APPROVED, [unentitled, APPROVE])
 
 
 def test_what_a_card_says() -> None:
@@ -146,59 +151,35 @@ def test_effects_are_compared_with_what_was_wanted_and_what_is_too_much_is_told(
 
 CHOICES = {
     "confirm": "started resubmitted withdrawn transferred added urged commented copied absent back",
-    "resubmit": "resubmitted",
-    "withdraw": "withdrawn",
-    "approve": "approved",
-    "reject": "rejected",
-    "return": "returned",
-    "transfer": "transferred",
-    "add_sign": "added",
-    "send": "mailed",
-    "retry": "",
-    "cancel": "",
-}
+    "resubmit": "resubmitted", "withdraw": "withdrawn", "approve": "approved", "reject": "rejected",
+    "return": "returned", "transfer": "transferred", "add_sign": "added", "send": "mailed", "retry": "", "cancel": "",
+}  # fmt: skip
 KINDS = frozenset(" ".join(CHOICES.values()).split())
 
 
-def test_which_presses_can_lead_to_what(subtests: pytest.Subtests) -> None:
-    for choice in CHOICES:
-        with subtests.test(choice=choice):
-            press = CardPress("U2", choice, "A2.1", "L-0001", entitled=True)
-            led = {kind for kind in KINDS if not EffectJudge().find_objection(ObservedEffect(kind, "U2"), [press])}
-            assert led == (KINDS if choice == "retry" else set(CHOICES[choice].split()))
+def test_which_presses_can_lead_to_what() -> None:
+    for choice, kinds in CHOICES.items():
+        press = CardPress("U2", choice, "A2.1", "L-0001", entitled=True)
+        led = {kind for kind in KINDS if not EffectJudge().find_objection(ObservedEffect(kind, "U2"), [press])}
+        assert led == (KINDS if choice == "retry" else set(kinds.split())), choice
 
 
-def test_the_latest_press_that_fits_is_used_up_and_its_reason_told() -> None:
-    judge, second = EffectJudge(), replace(APPROVE, button_value="A2.2")
-    assert judge.find_objection(APPROVED, [APPROVE, second]) == ""
-    assert judge.used_keys == {"A2.2"}
-    assert judge.find_objection(APPROVED, [APPROVE, second]) == "", "the other card is still good"
-    assert judge.used_keys == {"A2.1", "A2.2"}
-    unentitled = replace(APPROVE, button_value="A3.1", entitled=False)
-    assert "without the authority" in judge.find_objection(APPROVED, [APPROVE, unentitled])
-    assert "already" in judge.find_objection(APPROVED, [unentitled, APPROVE])
-
-
-def test_what_was_done_again_by_who_had_decided_it_was_pressed(subtests: pytest.Subtests) -> None:
-    for again, entitled, counts in [
-        ("retry", True, True),
-        ("redo", True, True),
-        ("happened", True, True),
-        ("retry", False, False),
+def test_what_was_done_again_by_who_had_decided_it_was_pressed() -> None:
+    said = "the card of send_email counts as decided (send) by U1, who did not press it or may not"
+    for again, entitled, counts in (
+        ("retry", True, True), ("redo", True, True), ("happened", True, True), ("retry", False, False),
         ("no", True, False),
-    ]:
-        with subtests.test(again=again):
-            press = replace(SEND, choice=again, entitled=entitled)
-            told = list_unpressed_approvals([card()], [press])
-            said = "the card of send_email counts as decided (send) by U1, who did not press it or may not"
-            assert told == ([] if counts else [said])
-            assert list_unpressed_approvals([card()], [replace(press, person="U2")]) == [said]
-            assert list_unpressed_approvals([card()], [replace(press, button_value="A2.1")]) == [said]
-            assert list_unpressed_approvals([card(effect=EffectState.NONE)], []) == []
+    ):  # fmt: skip
+        press = replace(SEND, choice=again, entitled=entitled)
+        assert list_unpressed_approvals([card()], [press]) == ([] if counts else [said]), again
+        for wrong in (replace(press, person="U2"), replace(press, button_value="A2.1")):
+            assert list_unpressed_approvals([card()], [wrong]) == [said], again
+    assert list_unpressed_approvals([card(effect=EffectState.NONE)], []) == []
 
 
-def test_an_effect_is_what_was_wanted_in_all_that_was_said_of_it(subtests: pytest.Subtests) -> None:
-    for wanted, fits in [
+def test_an_effect_is_what_was_wanted_in_all_that_was_said_of_it() -> None:
+    effect = ObservedEffect("transferred", "U2", "L-0001", ("U1", "U3"), {"opinion": "U2 在忙"})
+    for wanted, fits in (
         ({"by": "lisi"}, True),
         ({"by": "zhangsan"}, False),
         ({"request": "L-0001"}, True),
@@ -209,8 +190,6 @@ def test_an_effect_is_what_was_wanted_in_all_that_was_said_of_it(subtests: pytes
         ({"kind": "added"}, False),
         ({"fields": {"opinion": "lisi"}}, True),
         ({"fields": {"opinion": "lisi", "reason": "x"}}, False),
-    ]:
-        with subtests.test(wanted=wanted):
-            effect = ObservedEffect("transferred", "U2", "L-0001", ("U1", "U3"), {"opinion": "U2 在忙"})
-            asked = ExpectedEffect.model_validate({"kind": "transferred", **wanted})
-            assert EffectComparison(IDS).is_match(asked, effect) is fits
+    ):
+        asked = ExpectedEffect.model_validate({"kind": "transferred", **wanted})
+        assert EffectComparison(IDS).is_match(asked, effect) is fits, wanted

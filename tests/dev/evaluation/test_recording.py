@@ -58,25 +58,20 @@ async def test_what_was_said_is_said_again_and_comes_out_the_same(style: Style, 
         assert one.replay is not None and (one.replay.left, one.replay.wanting) == (0, 0)
         assert one.replay.then.calls == one.replay.now.calls
         assert one.replay.now.tokens_in == pytest.approx(one.replay.then.tokens_in, rel=0.02)
-
-
-async def test_whole_requests_are_written_in_order() -> None:
-    lines = [json.loads(line) for line in await record_one(SOME[0])]
-    assert [one["step"] for one in lines] == [1, 2, 3]
-    assert all(one["style"] == "native" and one["messages"][0] for one in lines)
-    assert prompt.RULES.splitlines()[0] in json.dumps(lines[0]["messages"]) and lines[0]["body"]["tools"]
-    assert lines[0]["reply"]["calls"][0]["name"] == "start_process"
-
-
-async def test_negative_control_another_reply_comes_out_otherwise(tmp_path: Path) -> None:
-    other = "".join(await record_one(SOME[1])).replace("2026-11-30", "2026-12-01")
-    assert [one.passed for one in await replay(tmp_path, other)] == [False]
+    if style == "native":
+        written = [json.loads(line) for line in await record_one(SOME[0])]
+        assert [one["step"] for one in written] == [1, 2, 3], "whole requests, in order"
+        assert all(one["style"] == "native" and one["messages"][0] for one in written)
+        assert prompt.RULES.splitlines()[0] in json.dumps(written[0]["messages"]) and written[0]["body"]["tools"]
+        assert written[0]["reply"]["calls"][0]["name"] == "start_process"
 
 
 async def test_replies_that_run_out_or_are_left_over_are_told_and_another_prompt_is_judged_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = await record_one(SOME[1])
+    other = "".join(lines).replace("2026-11-30", "2026-12-01")
+    assert [one.passed for one in await replay(tmp_path, other)] == [False], "control: another reply"
     [short] = await replay(tmp_path, "".join(lines[:-1]))
     assert not short.passed and "the recording ended 1 replies too early" in short.reasons
     [long] = await replay(tmp_path, "".join([*lines, lines[-1]]))
@@ -88,33 +83,32 @@ async def test_replies_that_run_out_or_are_left_over_are_told_and_another_prompt
     assert 700 * one.replay.now.calls < longer < 1_500 * one.replay.now.calls
 
 
-async def test_secrets_and_what_is_the_endpoints_own_are_not_written_and_texts_are_bounded() -> None:
+def write_exchange(texts: Sequence[str], reply: ModelReply) -> str:
+    """What is written down of one exchange."""
+    ExchangeRecorder(file := io.StringIO()).build_exchange_writer("s", 0, "native")(
+        ModelExchange(tuple(texts), '"tools":[]', reply, None, 1.5)
+    )
+    return file.getvalue()
+
+
+def test_secrets_and_what_is_the_endpoints_own_are_not_written_and_texts_and_lines_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = dump_provider_details("here", {"opaque": "BLOB"})
+    asked = attach_details(json.dumps({"role": "assistant", "content": "x"}), own)
+    secret = json.dumps({"role": "user", "content": f"hunter2-hunter2 {'y' * 250_000}"})
     remember_secrets(["hunter2-hunter2"])
     try:
-        asked = attach_details(
-            json.dumps({"role": "assistant", "content": "x"}), dump_provider_details("here", {"opaque": "BLOB"})
-        )
-        texts = [json.dumps({"role": "user", "content": f"hunter2-hunter2 {'y' * 250_000}"}), asked]
-        reply = ModelReply("key hunter2-hunter2", provider_details='{"of": "here"}')
-        ExchangeRecorder(file := io.StringIO()).build_exchange_writer("s", 0, "native")(
-            ModelExchange(tuple(texts), '"tools":[]', reply, None, 1.5)
-        )
+        line = write_exchange([secret, asked], ModelReply("key hunter2-hunter2", provider_details=own))
     finally:
         forget_secrets()
-    line = file.getvalue()
     assert "hunter2" not in line and "BLOB" not in line and "kept" not in line and len(line) < 110_000
     assert json.loads(line)["messages"][1] == {"role": "assistant", "content": "x"}
-
-
-async def test_a_line_that_would_be_too_long_leaves_out_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "LINE_MAX", 20_000)
     texts = [json.dumps({"role": "user", "content": f"{n} {'z' * 1_000}"}) for n in range(300)]
-    ExchangeRecorder(file := io.StringIO()).build_exchange_writer("s", 0, "text")(
-        ModelExchange(tuple(texts), "", ModelReply("ok"), None, 1)
-    )
-    line = json.loads(file.getvalue())
-    assert len(file.getvalue()) <= 20_000 and line["left_out"] == 295
-    assert [one["content"].split()[0] for one in line["messages"]] == ["0", "1", "2", "3", "299"]
+    line = write_exchange(texts, ModelReply("ok"))
+    assert len(line) <= 20_000 and json.loads(line)["left_out"] == 295, "the middle is left out"
+    assert [one["content"].split()[0] for one in json.loads(line)["messages"]] == ["0", "1", "2", "3", "299"]
 
 
 async def test_a_failure_is_replayed_too_and_a_probe_is_no_exchange() -> None:

@@ -22,31 +22,29 @@ from tests.dev.evaluation.playing import failures, named, played
 REACH = 0.95
 """Of all scenarios, in each style."""
 KINDS = {"prose", "announces", "wrong_key", "wrong_field", "two_at_once", "imitates", "claims", "repeats"}
-SOME = 24
 
 
-def chosen() -> tuple[list[Scenario], int]:
+def choose() -> tuple[list[Scenario], int]:
     """Which scenarios, and how often each."""
     if os.environ.get("EVERY_SLIP"):
         return list(read_scenarios()), 3
-    conversations = [one for one in read_scenarios() if one.category == "conversation"]
-    return conversations[:SOME], 1
+    return [one for one in read_scenarios() if one.category == "conversation"][:24], 1
 
 
-def success(trials: list[Trial]) -> float:
-    return sum(one.passed for one in trials) / len(trials)
+def count_passed(trials: list[Trial]) -> int:
+    return sum(one.passed for one in trials)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("style", EVERY_STYLE)
 async def test_slips_are_mended_and_nothing_happens_that_nobody_pressed_for(style: Style) -> None:
-    scenarios, repeat = chosen()
+    scenarios, repeat = choose()
     trials = await played(scenarios, "slips", style=style, repeat=repeat)
     assert [why for one in trials for why in one.unauthorised] == []
     made = [slip for one in trials for slip in one.slips]
     assert len(made) > len(trials) / 2 and sum(slip.mended for slip in made) > len(made) / 3
-    assert success(trials) >= (REACH if repeat > 1 else REACH - 0.05), failures(trials)
+    assert count_passed(trials) >= len(trials) * (REACH if repeat > 1 else REACH - 0.05), failures(trials)
 
 
 async def test_a_seed_draws_the_same_slips_again_and_a_failed_trial_says_which_it_had() -> None:
@@ -88,17 +86,16 @@ async def test_what_is_played_is_a_script_that_means_well() -> None:
     assert playing and all(one.scenario.reply and not one.scenario.only for one in playing)
 
 
-async def _nothing(*_: object) -> AnswerFindings:
-    return AnswerFindings()
-
-
 @pytest.mark.slow
 async def test_negative_control_a_model_that_is_told_nothing_leaves_people_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    scenarios = chosen()[0][:12]
+    async def find_nothing(*_: object) -> AnswerFindings:
+        return AnswerFindings()
+
+    scenarios = choose()[0][:12]
     told = await played(scenarios, "slips")
-    monkeypatch.setattr(AnswerChecker, "check_answer", _nothing)
+    monkeypatch.setattr(AnswerChecker, "check_answer", find_nothing)
     monkeypatch.setattr(written_calls, "_JOINED", re.compile("(?!)"))  # no name of a tool is found
     untold = await played(scenarios, "slips")
-    assert success(untold) < success(told)
+    assert count_passed(untold) < count_passed(told)

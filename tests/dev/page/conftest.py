@@ -20,6 +20,12 @@ NAMELESS = """return [...document.querySelectorAll('button, a, input, select, te
 """Controls without a name for a screen reader."""
 
 
+async def assert_hostile_text_is_text(browser: Browser) -> None:
+    assert await browser.execute("return window.hit ?? null") is None
+    assert await browser.count("#list :is(img, script, iframe, b > b)") == 0
+    assert await browser.count("#list a:not([href^='https:'], [href^='http:'], [href^='mailto:'])") == 0
+
+
 @pytest.fixture
 async def workspace() -> AsyncIterator[Workspace]:
     ws = Workspace(setup())

@@ -9,7 +9,7 @@ from slack_bolt.async_app import AsyncApp
 from bot.dev.real_models import RealModel
 from bot.dev.workspace.acts import WorkspaceActs
 from bot.dev.workspace.workspace import StandInService, Workspace
-from tests.dev.page.conftest import HOSTILE, NAMELESS, TOO_WIDE, Opener
+from tests.dev.page.conftest import HOSTILE, NAMELESS, TOO_WIDE, Opener, assert_hostile_text_is_text
 from tests.dev.workspace.blocks import actions, button, field, modal, mrkdwn, plain
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, bolt, online, sinks, web_client
 from tests.harness.browser import ABSENT, Browser
@@ -61,10 +61,7 @@ def leave_bot(workspace: Workspace, forms: list[Any]) -> AsyncApp:
     async def submitted(ack: Any, view: dict[str, Any]) -> None:
         forms.append(view["state"]["values"])
         short = len(view["state"]["values"]["reason"]["text"]["value"]) < 4
-        if short:
-            await ack(response_action="errors", errors={"reason": "请多写几个字"})
-        else:
-            await ack()
+        await ack(**({"response_action": "errors", "errors": {"reason": "请多写几个字"}} if short else {}))
 
     sinks(app)
     return app
@@ -108,18 +105,13 @@ async def test_a_press_without_a_bot_says_so(workspace: Workspace, driver: Hands
         await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN)
         await browser.click("#list button", "确认")
         await browser.find(".toast.error", "机器人")
-        await browser.wait_for(not_busy(browser), what="the button to be released")
-
-
-def not_busy(browser: Browser) -> Any:
-    async def released() -> bool:
-        return await browser.count("[aria-busy]") == 0
-
-    return released
+        await browser.gone("[aria-busy]")
 
 
 @pytest.mark.slow
-async def test_people_languages_and_places_are_remembered(workspace: Workspace, driver: Hands, page: Opener) -> None:
+async def test_people_languages_places_mentions_and_unread_counts(
+    workspace: Workspace, driver: Hands, page: Opener
+) -> None:
     async with page() as browser:
         await browser.find("h3", "张三，您好")
         await driver.send_message(LI, "D02LI", "有人吗")
@@ -138,10 +130,6 @@ async def test_people_languages_and_places_are_remembered(workspace: Workspace, 
         await browser.find(".face[aria-keyshortcuts='Alt+1'][aria-pressed=true]")
         await browser.find("#tab-mail", "邮箱")
 
-
-@pytest.mark.slow
-async def test_mentions_and_unread_counts(workspace: Workspace, driver: Hands, page: Opener) -> None:
-    async with page() as browser:
         await browser.click("#nav button", "general")
         await browser.find("#title", "#general")
         await browser.type(WRITE, "@cou")
@@ -151,14 +139,18 @@ async def test_mentions_and_unread_counts(workspace: Workspace, driver: Hands, p
         await browser.press("Enter")
         await browser.find("#list .mention", "@Countersign")
         await driver.wait_until(lambda: driver.list_messages(GENERAL)[-1]["text"] == "<@U0BOT> 早上好")
-        await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="新卡片")
-        await web_client(workspace).chat_postMessage(channel="D02LI", text="新卡片")
+        for channel in (DM_ZHANG, "D02LI"):
+            await web_client(workspace).chat_postMessage(channel=channel, text="新卡片")
         await browser.find("#nav .count", "1")
         await browser.find(f"[data-person={LI}] .count", "1")
 
 
 @pytest.mark.slow
-async def test_lost_connection_comes_back_with_what_was_missed(workspace: Workspace, page: Opener) -> None:
+async def test_lost_connection_comes_back_with_what_was_missed_and_log_lines_are_filtered(
+    workspace: Workspace, page: Opener
+) -> None:
+    line = {"at_ms": 1_790_000_000_000, "kind": "step", "run": "R03abc", "person": ZHANG, "channel": DM_ZHANG}
+    workspace.append_log_line({**line, "text": "查找同事"})
     async with page() as browser:
         await browser.type(WRITE, "写了一半")
         stop = "const Real = WebSocket; window.WebSocket = function () { return new Real('ws://127.0.0.1:9/') };"
@@ -172,16 +164,23 @@ async def test_lost_connection_comes_back_with_what_was_missed(workspace: Worksp
         await browser.gone("#banner", "连接")
         assert await browser.execute("return document.querySelector(arguments[0]).value", WRITE) == "写了一半"
 
+        await browser.click("#tab-log")
+        await browser.find(".lines li", "查找同事")
+        workspace.append_log_line({**line, "kind": "refused", "run": "R04xyz", "text": "不是你的卡片"})
+        await browser.find(".lines [data-tone=warn]", "不是你的卡片")
+        await browser.type(".filter input", "r04")
+        await browser.gone(".lines li", "查找同事")
+        assert await browser.count(".lines li") == 1
 
-@pytest.mark.slow
-async def test_a_complaint_of_the_page_would_be_noticed(page: Opener) -> None:
-    async with page() as browser:
+        await browser.console()  # the lost connection
         await browser.execute("document.body.setAttribute('style', 'color: red')")
-        assert "Content Security Policy" in (await browser.console())[0]
+        assert "Content Security Policy" in (await browser.console())[0], "control: a complaint is noticed"
 
 
 @pytest.mark.slow
-async def test_hostile_text_stays_text(workspace: Workspace, page: Opener) -> None:
+async def test_everything_is_reached_by_keyboard_and_has_a_name_and_hostile_text_stays_text(
+    workspace: Workspace, driver: Hands, page: Opener
+) -> None:
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": plain(HOSTILE[:140])},
         {"type": "section", "text": mrkdwn(HOSTILE), "fields": [mrkdwn(HOSTILE), plain(HOSTILE)]},
@@ -189,39 +188,8 @@ async def test_hostile_text_stays_text(workspace: Workspace, page: Opener) -> No
         {"type": "markdown", "text": HOSTILE + "\n\n" + ">" * 3000 + "\n" + "*" * 500},
         actions(button("x", "<img src=x onerror=window.hit=1>")),
     ]
-    async with page() as browser:
-        client = web_client(workspace)
-        await client.chat_postMessage(channel=DM_ZHANG, text=HOSTILE)
-        await client.chat_postMessage(channel=DM_ZHANG, text=HOSTILE, blocks=blocks)
-        await browser.find("#list button", "<img src=x")
-        assert await browser.execute("return window.hit ?? null") is None
-        assert await browser.count("#list :is(img, script, iframe, b > b)") == 0
-        assert await browser.count("#list a:not([href^='https:'], [href^='http:'], [href^='mailto:'])") == 0
-        assert await browser.count("#list strong") > 0, "the formatting itself is drawn"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dark", [False, True])
-async def test_fits_a_phone(workspace: Workspace, driver: Hands, page: Opener, dark: bool) -> None:
-    root = await driver.send_message(ZHANG, DM_ZHANG, "一句很长的话，" * 30 + "x" * 300)
-    await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN, thread_ts=root)
-    async with page(size=(390, 844), dark=dark) as browser:
-        for pane in ("nav", "chat", "thread", "mail", "log"):
-            await browser.click(f"#bar [data-pane={pane}]")
-            assert await browser.execute(TOO_WIDE, 391) == [], pane
-        await browser.click("#bar [data-pane=chat]")
-        await browser.click(".thread-link")
-        await browser.find(f"{THREAD} button", "确认")
-        ground = await browser.execute("return getComputedStyle(document.body).backgroundColor")
-        assert (ground == "rgb(18, 20, 22)") is dark
-
-
-@pytest.mark.slow
-async def test_everything_is_reached_by_keyboard_and_has_a_name(
-    workspace: Workspace, driver: Hands, page: Opener
-) -> None:
-    root = await driver.send_message(ZHANG, DM_ZHANG, "请假")
-    await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN, thread_ts=root)
+    client, root = web_client(workspace), await driver.send_message(ZHANG, DM_ZHANG, "请假")
+    await client.chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN, thread_ts=root)
     async with page() as browser:
         await browser.find(f"{THREAD} button", "确认")
         assert await browser.execute(NAMELESS) == []
@@ -234,19 +202,11 @@ async def test_everything_is_reached_by_keyboard_and_has_a_name(
         await browser.press("ArrowRight")
         await browser.find("#panel-mail h3", "还没有邮件")
 
-
-@pytest.mark.slow
-async def test_log_lines_are_shown_and_filtered(workspace: Workspace, page: Opener) -> None:
-    line = {"at_ms": 1_790_000_000_000, "kind": "step", "run": "R03abc", "person": ZHANG, "channel": DM_ZHANG}
-    workspace.append_log_line({**line, "text": "查找同事"})
-    async with page() as browser:
-        await browser.click("#tab-log")
-        await browser.find(".lines li", "查找同事")
-        workspace.append_log_line({**line, "kind": "refused", "run": "R04xyz", "text": "不是你的卡片"})
-        await browser.find(".lines [data-tone=warn]", "不是你的卡片")
-        await browser.type(".filter input", "r04")
-        await browser.gone(".lines li", "查找同事")
-        assert await browser.count(".lines li") == 1
+        await client.chat_postMessage(channel=DM_ZHANG, text=HOSTILE)
+        await client.chat_postMessage(channel=DM_ZHANG, text=HOSTILE, blocks=blocks)
+        await browser.find("#list button", "<img src=x")
+        await assert_hostile_text_is_text(browser)
+        assert await browser.count("#list strong") > 0, "the formatting itself is drawn"
 
 
 SUGGESTED = "assistant.threads.setSuggestedPrompts"
@@ -267,9 +227,9 @@ def welcoming_bot(workspace: Workspace) -> AsyncApp:
         if event["tab"] == "home":
             blocks = [{"type": "header", "text": plain(f"{title}: {person['real_name']}")}]
             await client.views_publish(user_id=person["id"], view={"type": "home", "blocks": blocks})
-        else:
-            rows = [{"title": one, "message": one} for one in (*prompts, *(f"{one}?" for one in prompts))]
-            await client.assistant_threads_setSuggestedPrompts(channel_id=event["channel"], prompts=rows)
+            return
+        rows = [{"title": one, "message": one} for one in (*prompts, *(f"{one}?" for one in prompts))]
+        await client.assistant_threads_setSuggestedPrompts(channel_id=event["channel"], prompts=rows)
 
     sinks(app)
     return app
@@ -291,11 +251,14 @@ CHIPS = """return [...document.querySelectorAll('.prompts .chip')].map((one) => 
   .map(({left, right, top}) => [left >= 0 && right <= innerWidth, Math.round(top)])"""
 
 
-async def test_on_a_phone_cards_leave_faces_free_and_suggestions_wrap(
-    workspace: Workspace, driver: Hands, page: Opener
+@pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["light", "dark"])
+async def test_on_a_phone_everything_fits_cards_leave_faces_free_and_suggestions_wrap(
+    workspace: Workspace, driver: Hands, page: Opener, dark: bool
 ) -> None:
-    async with page(size=(390, 844)) as browser, online(driver, welcoming_bot(workspace)):
-        await web_client(workspace).chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN)
+    client = web_client(workspace)
+    async with page(size=(390, 844), dark=dark) as browser, online(driver, welcoming_bot(workspace)):
+        await find_mailbox_and_log(browser, phone=True)
+        await client.chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN)
         await browser.find("#list .actions button", "确认")
         assert await browser.execute(APART, "#list .avatar", "#list .content")
         await browser.click("[data-language=en]")
@@ -304,6 +267,28 @@ async def test_on_a_phone_cards_leave_faces_free_and_suggestions_wrap(
         assert len(chips) == 4 and all(inside for inside, _ in chips) and len({top for _, top in chips}) > 1
         control = "document.querySelector('#list .content').style.marginBlockStart = '5px';" + APART
         assert not await browser.execute(control, "#list .avatar", "#list .content")
+
+        root = await driver.send_message(ZHANG, DM_ZHANG, "一句很长的话，" * 30 + "x" * 300)
+        await client.chat_postMessage(channel=DM_ZHANG, text="card", blocks=OPEN, thread_ts=root)
+        await browser.find(".thread-link")
+        for pane in ("nav", "chat", "thread", "mail", "log"):
+            await browser.click(f"#bar [data-pane={pane}]")
+            assert await browser.execute(TOO_WIDE, 391) == [], pane
+        await browser.click("#bar [data-pane=chat]")
+        await browser.click(".thread-link")
+        await browser.find(f"{THREAD} button", "确认")
+        ground = await browser.execute("return getComputedStyle(document.body).backgroundColor")
+        assert (ground == "rgb(18, 20, 22)") is dark
+
+
+async def find_mailbox_and_log(browser: Browser, *, phone: bool = False) -> None:
+    """As a newcomer: each says what it is for."""
+    for panel, name, says in (("mail", "邮箱", "不会寄到任何真实的邮箱"), ("log", "日志", "每一步")):
+        if phone:
+            await browser.click("#bar [data-pane=nav]")
+        await browser.click("#nav .entry", name)
+        await browser.find(f"#panel-{panel} .empty", says)
+        await browser.click("#tab-thread, #bar [data-pane=chat]")
 
 
 async def test_what_a_newcomer_reads_stays_until_it_is_used(workspace: Workspace, driver: Hands, page: Opener) -> None:
@@ -329,22 +314,14 @@ async def test_what_a_newcomer_reads_stays_until_it_is_used(workspace: Workspace
         await driver.wait_until(lambda: all(workspace.get_person(id).locale == "en-US" for id in (ZHANG, LI)))
 
 
-@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["desk", "phone"])
-async def test_a_newcomer_finds_mailbox_and_log(page: Opener, size: tuple[int, int]) -> None:
-    async with page(size=size) as browser:
-        for panel, name, says in (("mail", "邮箱", "不会寄到任何真实的邮箱"), ("log", "日志", "每一步")):
-            if size[0] < 900:
-                await browser.click("#bar [data-pane=nav]")
-            await browser.click("#nav .entry", name)
-            await browser.find(f"#panel-{panel} .empty", says)
-            await browser.click("#tab-thread, #bar [data-pane=chat]")
-
-
-async def test_a_real_model_is_named_with_the_command_that_uses_it(workspace: Workspace, page: Opener) -> None:
+async def test_a_newcomer_finds_mailbox_and_log_and_the_command_that_uses_a_real_model(
+    workspace: Workspace, page: Opener
+) -> None:
     command = "OPENAI_BASE_URL=http://127.0.0.1:11434/v1 OPENAI_MODEL=qwen3:8b deploy/run"
     workspace.standins = (*workspace.standins, StandInService("model", "rules"))
     workspace.models = (RealModel("qwen3:8b", "Ollama", "http://127.0.0.1:11434/v1"),)
     async with page() as browser:
+        await find_mailbox_and_log(browser)
         await browser.click("#nav button", "qwen3:8b (Ollama)")
         assert await browser.text("#standins pre") == command
         await browser.find("#standins", "按 Ctrl-C 停止后这样启动")

@@ -35,35 +35,26 @@ def why(**more: Any) -> Json:
     return modal(field(element, "why", "Why"), **more)
 
 
-def card(*buttons: Json) -> list[Json]:
-    return [actions(*buttons, block_id="a")]
-
-
 async def open_view(workspace: Workspace, client: AsyncWebClient, view: Json) -> str:
     """Open a dialog for Zhang and return its id."""
     opened = await client.views_open(trigger_id=workspace.triggers.create_trigger(ZHANG), view=view)
     return str(opened["view"]["id"])
 
 
-async def test_trigger_ids(workspace: Workspace, client: AsyncWebClient, clock: SetClock) -> None:
-    used, late = workspace.triggers.create_trigger(ZHANG), workspace.triggers.create_trigger(ZHANG)
-    await client.views_open(trigger_id=used, view=why())
+async def test_triggers_open_one_dialog_each_and_dialogs_stack_three_high(
+    workspace: Workspace, driver: Hands, client: AsyncWebClient, clock: SetClock
+) -> None:
+    mint = workspace.triggers.create_trigger
+    used, late = mint(ZHANG), mint(ZHANG)
+    root = (await client.views_open(trigger_id=used, view=why()))["view"]
     assert await error_of(client.views_open(trigger_id=used, view=why())) == "exchanged_trigger_id"
     clock.now += 3.1
     assert await error_of(client.views_open(trigger_id=late, view=why())) == "expired_trigger_id"
     assert await error_of(client.views_open(trigger_id="12345.98765.abcd", view=why())) == "invalid_trigger_id"
-    fresh = workspace.triggers.create_trigger(ZHANG)
-    assert (
-        await error_of(client.views_open(trigger_id=fresh, view={"type": "modal", "blocks": []})) == "invalid_arguments"
-    )
-    await client.views_open(trigger_id=fresh, view=why())
-
-
-async def test_dialogs_stack_three_high(workspace: Workspace, driver: Hands, client: AsyncWebClient) -> None:
-    mint = workspace.triggers.create_trigger
-    root = (await client.views_open(trigger_id=mint(ZHANG), view=why()))["view"]
-    for _ in range(2):
-        top = (await client.views_push(trigger_id=mint(ZHANG), view=why()))["view"]
+    fresh, wrong = mint(ZHANG), {"type": "modal", "blocks": []}
+    assert await error_of(client.views_push(trigger_id=fresh, view=wrong)) == "invalid_arguments"
+    for trigger in (fresh, mint(ZHANG)):
+        top = (await client.views_push(trigger_id=trigger, view=why()))["view"]
     assert (top["root_view_id"], len(driver.list_open_views(ZHANG))) == (root["id"], 3)
     assert await error_of(client.views_push(trigger_id=mint(ZHANG), view=why())) == "push_limit_reached"
     new = await client.views_update(view_id=top["id"], view=why(callback_id="new"), hash=top["hash"])
@@ -103,28 +94,22 @@ async def test_the_app_hears_of_changes_where_it_asked_to_and_what_was_typed_sta
     assert typed(app) == {"same": "same", "moved": None, "new": None}
 
 
-@pytest.mark.parametrize("action", ["update", "push", "clear", ""])
-async def test_what_an_answer_does(
-    workspace: Workspace, driver: Hands, client: AsyncWebClient, app: Obedient, action: str
-) -> None:
-    view = await open_view(workspace, client, why())
-    app.answer = {"response_action": action, "view": why(callback_id="next")} if action else {}
-    assert (await driver.submit_view(ZHANG, view, {"why": "because"})).ok
-    left = [v["callback_id"] for v in driver.list_open_views(ZHANG)]
-    assert left == {"update": ["next"], "push": ["", "next"], "clear": [], "": []}[action]
-
-
-async def test_the_composer_refuses_what_is_missing(
+async def test_what_an_answer_does_and_what_the_composer_refuses(
     workspace: Workspace, driver: Hands, client: AsyncWebClient, app: Obedient
 ) -> None:
+    for action, left in (("update", ["next"]), ("push", ["", "next"]), ("clear", []), ("", [])):
+        view = await open_view(workspace, client, why())
+        app.answer = {"response_action": action, "view": why(callback_id="next")} if action else {}
+        assert (await driver.submit_view(ZHANG, view, {"why": "because"})).ok
+        assert [v["callback_id"] for v in driver.list_open_views(ZHANG)] == left, action
+    app.answer, answered = {}, len(app.got)
     view = await open_view(workspace, client, why())
-    assert (await driver.submit_view(ZHANG, view, {"why": ""})).errors == {"why": "required"}
-    assert (await driver.submit_view(ZHANG, view, {"why": "x" * 11})).errors == {"why": "too_long"}
-    assert not app.got
-    with pytest.raises(WorkspaceError, match="invalid_block_id"):
-        await driver.submit_view(ZHANG, view, {"other": "x"})
-    with pytest.raises(WorkspaceError, match="view_not_found"):
-        await driver.submit_view(LI, view, {"why": "x"})
+    for text, error in (("", "required"), ("x" * 11, "too_long")):
+        assert (await driver.submit_view(ZHANG, view, {"why": text})).errors == {"why": error}
+    assert len(app.got) == answered
+    for person, block, error in ((ZHANG, "other", "invalid_block_id"), (LI, "why", "view_not_found")):
+        with pytest.raises(WorkspaceError, match=error):
+            await driver.submit_view(person, view, {block: "x"})
     assert (await driver.submit_view(ZHANG, view, {}, force=True)).ok
     assert app.last["view"]["state"]["values"]["why"]["text"] == {"type": "plain_text_input", "value": None}
 
@@ -132,7 +117,11 @@ async def test_the_composer_refuses_what_is_missing(
 async def test_buttons_that_are_gone(
     workspace: Workspace, driver: Hands, client: AsyncWebClient, app: Obedient
 ) -> None:
-    ts = (await client.chat_postMessage(channel=GENERAL, text="x", blocks=card(button("approve", value="v1"))))["ts"]
+    ts = (
+        await client.chat_postMessage(
+            channel=GENERAL, text="x", blocks=[actions(button("approve", value="v1"), block_id="a")]
+        )
+    )["ts"]
     assert (await driver.click_button(ZHANG, GENERAL, ts, "approve")).ok
     await client.chat_update(channel=GENERAL, ts=ts, text="done", blocks=[])
     with pytest.raises(WorkspaceError, match="action_not_found"):
@@ -149,22 +138,22 @@ async def test_buttons_that_are_gone(
 
 
 async def test_what_a_person_cannot_send(driver: Hands) -> None:
-    for text, error in ((" \n", "no_text"), ("x" * 40_001, "msg_too_long")):
-        with pytest.raises(WorkspaceError, match=error):
-            await driver.send_message(ZHANG, GENERAL, text)
-    with pytest.raises(WorkspaceError, match="not_in_channel"):
-        await driver.send_message(LI, DM_ZHANG, "x")
-    with pytest.raises(WorkspaceError, match="user_not_found"):
-        await driver.send_message("U0BOT", GENERAL, "x")
     ts = await driver.send_message(ZHANG, GENERAL, "x" * 40_000)
-    with pytest.raises(WorkspaceError, match="cant_update_message"):
-        await driver.edit_message(LI, GENERAL, ts, "y")
+    for act, error in (
+        (driver.send_message(ZHANG, GENERAL, " \n"), "no_text"),
+        (driver.send_message(ZHANG, GENERAL, "x" * 40_001), "msg_too_long"),
+        (driver.send_message(LI, DM_ZHANG, "x"), "not_in_channel"),
+        (driver.send_message("U0BOT", GENERAL, "x"), "user_not_found"),
+        (driver.edit_message(LI, GENERAL, ts, "y"), "cant_update_message"),
+    ):
+        with pytest.raises(WorkspaceError, match=error):
+            await act
 
 
 def boxes(*values: str, ticked: tuple[str, ...] = ()) -> list[Json]:
     initial = {"initial_options": options(*ticked)} if ticked else {}
     element = select(*options(*values), type="checkboxes", action_id="tick", **initial)
-    return [actions(element, block_id="t"), *card(button("go"))]
+    return [actions(element, block_id="t"), actions(button("go"), block_id="a")]
 
 
 def chosen(app: Obedient) -> list[str]:

@@ -1,20 +1,26 @@
 """The Web API: encodings, tokens, scopes, errors, semantics of every method."""
 
+from typing import Any
+
 import aiohttp
 import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.dev.workspace.refused import WorkspaceError
-from bot.dev.workspace.workspace import Workspace
+from bot.dev.workspace.workspace import EVENTS, SCOPES, Workspace
 from bot.dev.workspace.world import WorkspaceRoom
 from tests.dev.workspace.hands import (
     APP_TOKEN,
+    BOT,
     BOT_TOKEN,
     DM_LI,
     DM_ZHANG,
     GENERAL,
+    LEADS,
     LI,
+    TRIO,
+    WANG,
     ZHANG,
     error_of,
     setup,
@@ -47,35 +53,72 @@ async def test_scopes_are_needed() -> None:
         client = web_client(ws)
         with pytest.raises(SlackApiError) as refused:
             await client.conversations_open(users=LI)
-        assert refused.value.response["error"] == "missing_scope"
-        assert refused.value.response["needed"] == "im:write"
+        told = refused.value.response
+        assert (told["error"], told["needed"]) == ("missing_scope", "im:write")
         assert "email" not in (await client.users_info(user=ZHANG))["user"]["profile"]
         assert (await client.chat_postMessage(channel=GENERAL, text="x"))["ok"]
 
 
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"channel": "C0NOWHERE"}, "channel_not_found"),
+    ({"channel": "C02SECRET"}, "not_in_channel"),
+    ({"text": "x" * 40_001}, "msg_too_long"),
+    ({"thread_ts": "1.0"}, "cannot_reply_to_message"),
+    ({"blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": "x" * 3000}}] * 5}, "msg_blocks_too_long"),
+    ({"blocks": "nonsense"}, "invalid_blocks_format"),
+    ({"metadata": {"event_type": "x"}}, "invalid_metadata_format"),
+    ({"metadata": {"event_type": "a b", "event_payload": {}}}, "invalid_metadata_format"),
+    ({"metadata": {"event_type": "x", "event_payload": []}}, "invalid_metadata_format"),
+]
+
+
 async def test_posting(workspace: Workspace, driver: Hands, client: AsyncWebClient) -> None:
     said = await client.chat_postMessage(channel=ZHANG, text="hello", blocks=SECTION)
-    assert said["channel"] == DM_ZHANG
     message = driver.list_messages(DM_ZHANG)[0]
+    assert said["channel"] == DM_ZHANG
     assert (message["user"], message["bot_id"], message["app_id"]) == ("U0BOT", "B0BOT", "A0APP")
-    assert await error_of(client.chat_postMessage(channel="C0NOWHERE", text="x")) == "channel_not_found"
-    assert await error_of(client.api_call("chat.postMessage", json={"channel": GENERAL})) == "no_text"
-    assert await error_of(client.chat_postMessage(channel=GENERAL, text="x" * 40_001)) == "msg_too_long"
-    assert (
-        await error_of(client.chat_postMessage(channel=GENERAL, text="x", thread_ts="1.0")) == "cannot_reply_to_message"
-    )
     workspace.state.rooms["C02SECRET"] = WorkspaceRoom("C02SECRET", "secret", "channel", [ZHANG])
-    assert await error_of(client.chat_postMessage(channel="C02SECRET", text="x")) == "not_in_channel"
-    long = [{"type": "section", "text": {"type": "mrkdwn", "text": "x" * 3000}} for _ in range(5)]
-    assert await error_of(client.chat_postMessage(channel=GENERAL, text="x", blocks=long)) == "msg_blocks_too_long"
+    for more, error in REFUSED:
+        assert await error_of(client.chat_postMessage(**{"channel": GENERAL, "text": "x", **more})) == error, more
+    assert await error_of(client.api_call("chat.postMessage", json={"channel": GENERAL})) == "no_text"
     with pytest.raises(SlackApiError) as refused:
         await client.chat_postMessage(channel=GENERAL, text="x", blocks=[{"type": "bogus"}])
-    assert refused.value.response["error"] == "invalid_blocks"
-    messages = refused.value.response["response_metadata"]["messages"]
-    assert messages == ["[ERROR] unsupported type: bogus [json-pointer:/blocks/0/type]"]
-    assert (
-        await error_of(client.chat_postMessage(channel=GENERAL, text="x", blocks="nonsense")) == "invalid_blocks_format"
-    )
+    told = refused.value.response
+    assert told["error"] == "invalid_blocks"
+    [problem] = told["response_metadata"]["messages"]
+    assert problem == "[ERROR] unsupported type: bogus [json-pointer:/blocks/0/type]"
+
+
+async def test_what_is_shown_to_the_app_alone_to_one_person_or_until_something_is_posted(
+    workspace: Workspace, driver: Hands, client: AsyncWebClient
+) -> None:
+    metadata = {"event_type": "posted", "event_payload": {"key": "k1"}}
+    await client.chat_postMessage(channel=GENERAL, text="x", metadata=metadata)
+    shown = [
+        (await client.conversations_history(channel=GENERAL, include_all_metadata=wanted))["messages"][0]
+        for wanted in (False, True)
+    ]
+    assert "metadata" not in shown[0] and shown[1]["metadata"] == metadata
+    assert all("metadata" not in payload["event"] for payload in driver.events)
+    root = await driver.send_message(ZHANG, GENERAL, "root")
+    await client.chat_postEphemeral(channel=GENERAL, user=LI, text="only you", thread_ts=root)
+    [notice] = driver.list_ephemerals(LI)
+    assert (notice["text"], notice["thread_ts"]) == ("only you", root) and not driver.list_ephemerals(ZHANG)
+    assert await error_of(client.chat_postEphemeral(channel=DM_LI, user=ZHANG, text="x")) == "user_not_in_channel"
+    await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=root, status="is thinking…")
+    assert workspace.state.statuses == {(GENERAL, root): "is thinking…"}
+    await client.chat_postMessage(channel=GENERAL, text="x", thread_ts=root)
+    assert not workspace.state.statuses
+    suggest, prompts = client.assistant_threads_setSuggestedPrompts, [{"title": "Leave", "message": "I need leave"}]
+    ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
+    await suggest(channel_id=DM_ZHANG, thread_ts=ts, prompts=prompts)
+    assert not workspace.state.prompts, "with a thread it does nothing for an agent"
+    await suggest(channel_id=DM_ZHANG, prompts=prompts)
+    assert workspace.state.prompts == {DM_ZHANG: prompts}
+    await driver.send_message(ZHANG, DM_ZHANG, "I need leave")
+    assert not workspace.state.prompts
+    for bad in (prompts * 5, [{"title": "Leave"}], [{"title": "x" * 76, "message": "m"}]):
+        assert await error_of(suggest(channel_id=DM_ZHANG, prompts=bad)) == "invalid_arguments"
 
 
 async def test_update_keeps_blocks_that_are_left_out(driver: Hands, client: AsyncWebClient) -> None:
@@ -125,31 +168,6 @@ async def test_history_pages(driver: Hands, client: AsyncWebClient) -> None:
     assert await error_of(client.conversations_history(channel=GENERAL, limit=0)) == "invalid_limit"
 
 
-async def test_metadata_is_shown_only_when_asked_for(driver: Hands, client: AsyncWebClient) -> None:
-    metadata = {"event_type": "posted", "event_payload": {"key": "k1"}}
-    await client.chat_postMessage(channel=GENERAL, text="x", metadata=metadata)
-    plain = await client.conversations_history(channel=GENERAL)
-    assert "metadata" not in plain["messages"][0]
-    full = await client.conversations_history(channel=GENERAL, include_all_metadata=True)
-    assert full["messages"][0]["metadata"] == metadata
-    assert all("metadata" not in payload["event"] for payload in driver.events)
-    for wrong in (
-        {"event_type": "x"},
-        {"event_type": "a b", "event_payload": {}},
-        {"event_type": "x", "event_payload": []},
-    ):
-        refused = client.chat_postMessage(channel=GENERAL, text="x", metadata=wrong)
-        assert await error_of(refused) == "invalid_metadata_format"
-
-
-async def test_ephemerals(workspace: Workspace, driver: Hands, client: AsyncWebClient) -> None:
-    root = await driver.send_message(ZHANG, GENERAL, "root")
-    await client.chat_postEphemeral(channel=GENERAL, user=LI, text="only you", thread_ts=root)
-    assert driver.list_ephemerals(LI)[0]["text"] == "only you" and driver.list_ephemerals(LI)[0]["thread_ts"] == root
-    assert not driver.list_ephemerals(ZHANG)
-    assert await error_of(client.chat_postEphemeral(channel=DM_LI, user=ZHANG, text="x")) == "user_not_in_channel"
-
-
 async def test_people_and_rooms(client: AsyncWebClient) -> None:
     user = (await client.users_info(user=LI, include_locale=True))["user"]
     assert (user["locale"], user["tz"], user["tz_offset"]) == ("zh-CN", "Asia/Shanghai", 28800)
@@ -167,24 +185,12 @@ async def test_people_and_rooms(client: AsyncWebClient) -> None:
     assert await error_of(client.conversations_open(users="U0BOT")) == "cannot_dm_bot"
     assert (await client.conversations_info(channel=DM_LI))["channel"]["user"] == LI
     assert (await client.conversations_info(channel=GENERAL))["channel"]["is_member"] is True
-    assert [c["id"] for c in (await client.users_conversations())["channels"]] == [GENERAL]
-    assert len((await client.users_conversations(types="im"))["channels"]) == 5
-    assert LI in (await client.conversations_members(channel=GENERAL))["members"]
+    listed = [(await client.users_conversations(**types))["channels"] for types in ({}, {"types": "im"})]
+    assert [one["id"] for one in listed[0]] == [GENERAL] and DM_LI in [one["id"] for one in listed[1]]
     labels = {f["id"]: f["label"] for f in (await client.team_profile_get())["profile"]["fields"]}
     profile = (await client.users_profile_get(user="U04ZHAO"))["profile"]
     assert {labels[id]: one["value"] for id, one in profile["fields"].items()} == {"上级": "U03WANG", "部门": "Finance"}
     assert await error_of(client.users_profile_get(user="U0NOBODY")) == "user_not_found"
-    mine = await client.users_conversations(types="public_channel,im", user=ZHANG)
-    assert [one["id"] for one in mine["channels"]] == [GENERAL, DM_ZHANG]
-    assert DM_LI in [one["id"] for one in (await client.users_conversations(types="im"))["channels"]]
-
-
-async def test_a_status_until_something_is_posted(workspace: Workspace, driver: Hands, client: AsyncWebClient) -> None:
-    ts = await driver.send_message(ZHANG, GENERAL, "hello")
-    await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=ts, status="is thinking…")
-    assert workspace.state.statuses == {(GENERAL, ts): "is thinking…"}
-    await client.chat_postMessage(channel=GENERAL, text="x", thread_ts=ts)
-    assert not workspace.state.statuses
 
 
 async def test_sessions_begin_once_and_are_stopped_by_an_event(
@@ -208,29 +214,6 @@ async def test_sessions_begin_once_and_are_stopped_by_an_event(
     assert await error_of(elsewhere) == "invalid_thread_ts"
 
 
-async def test_suggested_prompts_until_something_is_written(
-    workspace: Workspace, driver: Hands, client: AsyncWebClient
-) -> None:
-    prompts = [{"title": "Leave", "message": "I need leave"}]
-    ts = await driver.send_message(ZHANG, DM_ZHANG, "hello")
-    await client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, thread_ts=ts, prompts=prompts)
-    assert not workspace.state.prompts, "with a thread it does nothing for an agent"
-    await client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, prompts=prompts)
-    assert workspace.state.prompts == {DM_ZHANG: prompts}
-    await driver.send_message(ZHANG, DM_ZHANG, "I need leave")
-    assert not workspace.state.prompts
-    for bad in (prompts * 5, [{"title": "Leave"}], [{"title": "x" * 76, "message": "m"}]):
-        asked = client.assistant_threads_setSuggestedPrompts(channel_id=DM_ZHANG, prompts=bad)
-        assert await error_of(asked) == "invalid_arguments"
-
-
-async def test_files_in_three_steps(driver: Hands, client: AsyncWebClient) -> None:
-    await client.files_upload_v2(channel=GENERAL, filename="a.txt", content="hello", initial_comment="see")
-    message = driver.list_messages(GENERAL)[0]
-    assert (message["text"], message["files"][0]["name"]) == ("see", "a.txt")
-    assert message["files"][0]["mimetype"] == "application/octet-stream"
-
-
 async def test_only_what_was_announced_is_taken_and_only_once(client: AsyncWebClient) -> None:
     given = await client.files_getUploadURLExternal(filename="a.png", length=3, alt_txt="three")
     url, file = given["upload_url"], [{"id": given["file_id"]}]
@@ -241,26 +224,49 @@ async def test_only_what_was_announced_is_taken_and_only_once(client: AsyncWebCl
                 assert response.status == status, content
     [shown] = (await client.files_completeUploadExternal(files=file, channel_id=GENERAL))["files"]
     assert (shown["title"], shown["alt_txt"], shown["size"]) == ("a.png", "three", 3)
-    assert await error_of(client.files_getUploadURLExternal(filename="a", length=30_000_001)) == "invalid_arguments"
-    assert await error_of(client.files_getUploadURLExternal(filename="a", length=0)) == "invalid_arguments"
-    long = client.files_getUploadURLExternal(filename="a", length=1, alt_txt="x" * 1_001)
-    assert await error_of(long) == "alt_txt_too_large"
+    for length, alt, error in ((30_000_001, "", "invalid_arguments"), (0, "", "invalid_arguments"),
+                               (1, "x" * 1_001, "alt_txt_too_large")):  # fmt: skip
+        assert await error_of(client.files_getUploadURLExternal(filename="a", length=length, alt_txt=alt)) == error
 
 
-@pytest.mark.parametrize("outcome", ["channel_not_found", 429, 500])
-async def test_failures_on_order(driver: Hands, client: AsyncWebClient, outcome: str | int) -> None:
-    driver.fail_next_call("chat.postMessage", outcome)
-    with pytest.raises(SlackApiError) as failed:
-        await client.chat_postMessage(channel=GENERAL, text="x")
-    assert failed.value.response.status_code == (200 if isinstance(outcome, str) else outcome)
-    assert not driver.list_messages(GENERAL)
-    await client.chat_postMessage(channel=GENERAL, text="x")
-    assert len(driver.list_messages(GENERAL)) == 1
+# Private channels and group DMs
 
 
-@pytest.mark.parametrize(("outcome", "posted"), [("drop", 0), ("drop_after", 1)])
-async def test_dropped_connections(driver: Hands, client: AsyncWebClient, outcome: str, posted: int) -> None:
-    driver.fail_next_call("chat.postMessage", outcome)
-    with pytest.raises(aiohttp.ClientError):
-        await client.chat_postMessage(channel=GENERAL, text="x")
-    assert len(driver.list_messages(GENERAL)) == posted
+async def test_each_kind_is_listed_and_described_as_what_it_is(client: AsyncWebClient) -> None:
+    for kind, room, marks in (
+        ("private_channel", LEADS, {"is_group", "is_private"}),
+        ("mpim", TRIO, {"is_mpim", "is_private"}),
+        ("public_channel", GENERAL, {"is_channel"}),
+    ):
+        [listed] = (await client.users_conversations(types=kind))["channels"]
+        told = (await client.conversations_info(channel=room))["channel"]
+        assert listed == told and told["id"] == room
+        assert {mark for mark in ("is_channel", "is_group", "is_mpim", "is_im", "is_private") if told[mark]} == marks
+    assert (await client.conversations_members(channel=TRIO))["members"] == [ZHANG, LI, BOT]
+    mine = await client.users_conversations(types="public_channel,private_channel,mpim,im", user=ZHANG)
+    assert {one["id"] for one in mine["channels"]} == {GENERAL, TRIO, DM_ZHANG}
+
+
+async def test_messages_there_come_under_their_own_events_and_nobody_else_is_in_them(
+    driver: Hands, client: AsyncWebClient
+) -> None:
+    for room, kind in ((LEADS, "group"), (TRIO, "mpim")):
+        ts = await driver.mention_bot(LI, room, "hello")
+        told = [one["event"] for one in driver.events if one["event"].get("ts") == ts]
+        assert [(one["type"], one.get("channel_type")) for one in told] == [("message", kind), ("app_mention", None)]
+        await client.chat_postMessage(channel=room, text="hello", thread_ts=ts)
+        assert len((await client.conversations_replies(channel=room, ts=ts))["messages"]) == 2
+    for person, room in ((ZHANG, LEADS), (WANG, TRIO)):
+        with pytest.raises(WorkspaceError, match="not_in_channel"):
+            await driver.send_message(person, room, "hello")
+
+
+async def test_an_app_that_did_not_subscribe_hears_nothing_and_that_is_not_in_it_knows_nothing() -> None:
+    ws = Workspace(setup(events=EVENTS - {"message.mpim", "app_mention"}, scopes=SCOPES))
+    async with serve_workspace(ws):
+        driver, client = Hands(ws), web_client(ws)
+        await driver.send_message(LI, TRIO, "hello")
+        assert not driver.events
+        ws.state.rooms[LEADS].members.remove(BOT)
+        assert await error_of(client.conversations_info(channel=LEADS)) == "channel_not_found"
+        assert not (await client.users_conversations(types="private_channel"))["channels"]

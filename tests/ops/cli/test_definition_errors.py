@@ -1,7 +1,6 @@
 """Why a process file is refused: everything at once, with the line, in the reader's language."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,12 +37,10 @@ def test_every_reason_has_words_in_both_languages(subtests: pytest.Subtests) -> 
                 reason = " ".join(error.reason.split())
                 assert translate_reason(reason, "en") == reason
                 assert CHINESE.search(translate_reason(reason, "zh")), reason
-
-
-def test_a_reason_without_words_stays_as_it_is_and_what_stands_in_one_is_none() -> None:
-    assert translate_reason("quite another thing", "zh") == "quite another thing"
+    assert translate_reason("quite another thing", "zh") == "quite another thing", "without words it stays as it is"
     reason = "assignee: unknown person 'gives number, not true or false'; known: a"
-    assert translate_reason(reason, "zh") == "assignee：没有人员 'gives number, not true or false'；可用的有：a"
+    told = "assignee：没有人员 'gives number, not true or false'；可用的有：a"
+    assert translate_reason(reason, "zh") == told, "what stands in one is none"
 
 
 def test_everything_is_told_at_once_with_its_line() -> None:
@@ -67,14 +64,14 @@ def test_everything_is_told_at_once_with_its_line() -> None:
     assert error.line > 10
 
 
-@pytest.mark.parametrize("name", ["empty", "task", "execution", "mod", "not"])
-def test_a_name_that_means_something_to_juel_is_refused(name: str) -> None:
-    form = FORM.replace(b'"destination"', f'"{name}"'.encode()).replace(b"{destination}", f"{{{name}}}".encode())
-    assert form != FORM and name in JUEL_NAMES
-    (error,) = refuse(TRIP, form)
-    assert name in error.reason and CHINESE.search(translate_reason(error.reason, "zh"))
-    stored = compile_process(TRIP, form, is_stored=True)
-    assert name in stored.form.variable_types or stored.form.find_field(name), "requests that run in it go on"
+def test_a_name_that_means_something_to_juel_is_refused() -> None:
+    for name in ("empty", "task", "execution", "mod", "not"):
+        form = FORM.replace(b'"destination"', f'"{name}"'.encode()).replace(b"{destination}", f"{{{name}}}".encode())
+        assert form != FORM and name in JUEL_NAMES
+        (error,) = refuse(TRIP, form)
+        assert name in error.reason and CHINESE.search(translate_reason(error.reason, "zh"))
+        stored = compile_process(TRIP, form, is_stored=True)
+        assert name in stored.form.variable_types or stored.form.find_field(name), "requests that run in it go on"
 
 
 def test_what_has_no_effect_is_named() -> None:
@@ -86,17 +83,8 @@ def test_what_has_no_effect_is_named() -> None:
     assert [attribute for _, attribute in list_ignored_attributes(TRIP)] == ["historyTimeToLive"], "the control"
 
 
+EXPENSE = get_process_by_key("expense", load_shipped_processes()).toml.decode()
 WRONG_VALUES = ('"zz"', "7", "-7", "[]", '""', "true", "1.5", "{}", '["a", "b"]')
-
-
-def list_spoiled_forms() -> Iterator[bytes]:
-    """The shipped expense form with each line left out, and each value replaced by wrong ones."""
-    lines = get_process_by_key("expense", load_shipped_processes()).toml.decode().splitlines()
-    for number, line in enumerate(lines):
-        key, sign, _ = line.partition(" = ")
-        others = [[f"{key} = {value}"] for value in WRONG_VALUES] + [[line, f"{key}_x = 1"]] if sign else []
-        for other in ([], *others):
-            yield "\n".join([*lines[:number], *other, *lines[number + 1 :]]).encode()
 
 
 def list_form_errors(form: bytes) -> list[InvalidDefinitionError]:
@@ -108,7 +96,14 @@ def list_form_errors(form: bytes) -> list[InvalidDefinitionError]:
 
 
 def test_every_problem_of_a_form_has_words_in_both_languages() -> None:
-    found = {(one.line, one.reason): one for form in list_spoiled_forms() for one in list_form_errors(form)}
+    """The shipped expense form with each line left out, and each value replaced by wrong ones."""
+    lines, found = EXPENSE.splitlines(), dict[tuple[int, str], InvalidDefinitionError]()
+    for number, line in enumerate(lines):
+        key, sign, _ = line.partition(" = ")
+        others = [[f"{key} = {value}"] for value in WRONG_VALUES] + [[line, f"{key}_x = 1"]] if sign else []
+        for other in ([], *others):
+            spoiled = "\n".join([*lines[:number], *other, *lines[number + 1 :]]).encode()
+            found |= {(one.line, one.reason): one for one in list_form_errors(spoiled)}
     assert len(found) > 100
     told = {reason: describe_definition_error(one, b"", "zh") for (_, reason), one in found.items()}
     assert {reason: words for reason, words in told.items() if not CHINESE.search(words.partition("：")[2])} == {}
@@ -130,9 +125,8 @@ def test_every_problem_of_a_form_has_words_in_both_languages() -> None:
     ],
 )  # fmt: skip
 def test_a_problem_of_a_form_is_told_with_its_line(old: str, new: str, en: str, zh: str) -> None:
-    shipped = get_process_by_key("expense", load_shipped_processes()).toml.decode()
-    assert old in shipped
-    lines = shipped.replace(old, new, 1).splitlines()
+    assert old in EXPENSE
+    lines = EXPENSE.replace(old, new, 1).splitlines()
     (error, *_) = list_form_errors("\n".join(lines).encode())
     assert 0 < error.line <= len(lines)
     told = {language: describe_definition_error(error, b"", language) for language in ("en", "zh")}
@@ -175,8 +169,7 @@ def test_a_file_for_camunda_8_is_told_as_one_and_a_mark_of_its_modeler_alone_is_
     compile_process(source, FORM)  # the control: a name that nothing uses
     source = source.replace(b"<bpmn:incoming>to_manager", EIGHT + b"<bpmn:incoming>to_manager", 1)
     first, second = refuse(source)
-    assert "Camunda 8" in describe_definition_error(first, source, "en")
-    assert "Camunda 8" in describe_definition_error(first, source, "zh")
+    assert all("Camunda 8" in describe_definition_error(first, source, language) for language in ("en", "zh"))
     assert (first.element, second.element) == ("file", "manager")
 
 

@@ -70,14 +70,11 @@ def assert_error(end: Ended, *words: str) -> None:
         assert word in end.err, (word, end)
 
 
-async def test_a_person_is_an_id_a_mention_an_address_or_a_name(tail: Shell) -> None:
+async def test_a_person_is_an_id_a_mention_an_address_or_a_name_and_nobody_and_several_are_errors(tail: Shell) -> None:
     for one in (ZHANG, f"<@{ZHANG}>", "zhangsan@example.com", "ZhangSan@Example.com", "张三", "zhang san", " 张三 "):
         assert people(await tail("--person", one)) == {ZHANG}, one
     nothing_of_him = await tail("--person", "zhaoliu@example.com")
     assert nothing_of_him.code == 0 and not nothing_of_him.out, "known, and nothing on record: that is an answer"
-
-
-async def test_nobody_and_several_are_errors_in_both_languages(tail: Shell) -> None:
     assert_error(await tail("--person", "王二麻子"), "I found nobody called “王二麻子”")
     assert_error(await tail("--person", "U99NOBODY"), "U99NOBODY")
     assert_error(await tail("-f", "--person", "nobody@example.com"), "nobody@example.com")
@@ -121,13 +118,12 @@ async def test_an_unknown_kind_run_channel_or_age_is_an_error(tail: Shell, subte
             assert_error(await tail(*asked, **NO_SLACK, **CHINESE), chinese, *both)
 
 
-async def test_what_another_version_has_written_can_be_asked_for(tail: Shell) -> None:
+async def test_what_another_version_has_written_can_be_asked_for_and_a_channels_first_word_waited_for(
+    tail: Shell, there: Office, redis: Redis, tmp_path: Path
+) -> None:
     assert people(await tail("--kind", "of.another.version")) == {WANG}
     assert people(await tail("--run", "R00aaaaaaaaaaaa")) == {LI}
     assert people(await tail("--channel", "C01GENERAL")) == {LI}
-
-
-async def test_who_follows_may_wait_for_a_channels_first_word(there: Office, redis: Redis, tmp_path: Path) -> None:
     env = {"REDIS_URL": there.redis_url}
     async with started("tail", "-f", "--channel", "C0NEW", cwd=tmp_path, env=env) as child:
         assert child.stderr is not None

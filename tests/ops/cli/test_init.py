@@ -72,6 +72,10 @@ class Terminal:
         self.said = ""
         os.write(self.screen, f"{text}\n".encode())
 
+    def answer_all(self, **answers: str) -> None:
+        for prompt, text in answers.items():
+            self.answer(prompt, text)
+
     def end(self) -> int:
         while self.read():
             pass
@@ -135,18 +139,21 @@ async def test_without_questions_it_takes_the_environment(tmp_path: Path) -> Non
     assert not any(secret in end.all for secret in (BOT, APP, KEY)) and "Redis, mail" in end.out
 
 
-async def test_what_exists_is_left_alone_unless_it_is_said(tmp_path: Path) -> None:
+async def test_what_exists_is_left_alone_unless_it_is_said_and_without_a_terminal_it_waits_for_no_answer(
+    tmp_path: Path,
+) -> None:
+    end, file = await init(tmp_path), tmp_path / ".env"
+    assert end.code == 1 and "--no-input" in end.err and list_files(tmp_path) == []
     before = '# mine\nSTEPS=quiet\nOPENAI_API_KEY=sk-old\nMAIL_FROM="a@b.example"\n'
-    (tmp_path / ".env").write_text(before)
+    file.write_text(before)
     refused = await init(tmp_path, "--no-input", OPENAI_API_KEY=KEY)
-    assert refused.code == 1 and "--replace" in refused.err and (tmp_path / ".env").read_text() == before
+    assert refused.code == 1 and "--replace" in refused.err and file.read_text() == before
     changed = await init(tmp_path, "--no-input", "--replace", OPENAI_API_KEY=KEY)
-    assert changed.code == 0, changed
-    text = (tmp_path / ".env").read_text()
-    assert text.startswith("# mine\nSTEPS=quiet\n") and "sk-old" not in text
-    assert dotenv_values(tmp_path / ".env") == {"STEPS": "quiet", "OPENAI_API_KEY": KEY, "MAIL_FROM": "a@b.example"}
+    text = file.read_text()
+    assert changed.code == 0 and text.startswith("# mine\nSTEPS=quiet\n") and "sk-old" not in text, changed
+    assert dotenv_values(file) == {"STEPS": "quiet", "OPENAI_API_KEY": KEY, "MAIL_FROM": "a@b.example"}
     again = await init(tmp_path, "--no-input", "--replace", OPENAI_API_KEY=KEY)
-    assert again.code == 0 and (tmp_path / ".env").read_text() == text, "a second time changes nothing"
+    assert again.code == 0 and file.read_text() == text, "a second time changes nothing"
 
 
 WRONG: tuple[tuple[dict[str, str], str], ...] = (
@@ -172,75 +179,59 @@ async def test_a_wrong_value_is_told_and_nothing_is_written(tmp_path: Path, subt
             assert "secret-1" not in end.all and list_files(tmp_path) == []
 
 
-async def test_without_a_terminal_it_does_not_wait_for_answers(tmp_path: Path) -> None:
-    end = await init(tmp_path)
-    assert end.code == 1 and "--no-input" in end.err and list_files(tmp_path) == []
-
-
 def test_somebody_answers_in_chinese(tmp_path: Path) -> None:
+    answers = {"SLACK_BOT_TOKEN": BOT, "SLACK_APP_TOKEN": APP}
+    others = {
+        "OPENAI_BASE_URL": "http://127.0.0.1:11434/v1", "OPENAI_MODEL": "qwen4",
+        "REDIS_URL": "redis://:p%24w@store:6379/0", "COMPANY_TIMEZONE": "Europe/Berlin",
+    }  # fmt: skip
     with terminal(tmp_path, **CHINESE) as shown:
         shown.wait_for("slack-manifest.yaml")
         shown.answer("SLACK_BOT_TOKEN", "xapp-the-other-one")
         shown.wait_for("以 xoxb- 开头")
-        shown.answer("SLACK_BOT_TOKEN", BOT)
-        shown.answer("SLACK_APP_TOKEN", APP)
+        shown.answer_all(**answers)
         assert BOT not in shown.said, "a secret is not shown while it is typed"
-        shown.answer("OPENAI_API_KEY", "")
-        shown.answer("OPENAI_BASE_URL", "http://127.0.0.1:11434/v1")
-        shown.answer("OPENAI_MODEL", "qwen4")
-        shown.answer("REDIS_URL", "redis://:p%24w@store:6379/0")
-        shown.answer("SMTP_URL", "")
-        shown.answer("COMPANY_TIMEZONE", "Europe/Berlin")
-        shown.answer("DIRECTORY_FILE", "")
+        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "REDIS_URL", "SMTP_URL", "COMPANY_TIMEZONE",
+                     "DIRECTORY_FILE"):  # fmt: skip
+            shown.answer(name, others.get(name, ""))
         assert shown.end() == 0
     assert "邮件" in shown.said and "countersign doctor" in shown.said
-    assert dotenv_values(tmp_path / ".env") == {
-        "SLACK_BOT_TOKEN": BOT,
-        "SLACK_APP_TOKEN": APP,
-        "OPENAI_BASE_URL": "http://127.0.0.1:11434/v1",
-        "OPENAI_MODEL": "qwen4",
-        "REDIS_URL": "redis://:p%24w@store:6379/0",
-        "COMPANY_TIMEZONE": "Europe/Berlin",
-    }
+    assert dotenv_values(tmp_path / ".env") == answers | others
 
 
 def test_a_model_server_and_a_key_are_offered_and_only_taken_when_somebody_says_so(tmp_path: Path) -> None:
     """Enter takes what stands in brackets; a key is never offered to a server of this machine."""
     models = {"data": [{"id": "qwen3:8b", "owned_by": "library"}]}
+    rest = {"REDIS_URL": "", "SMTP_URL": "", "COMPANY_TIMEZONE": "Asia/Shanghai", "DIRECTORY_FILE": ""}
     with answering(models) as url:
         with terminal(tmp_path, **ENGLISH, OPENAI_API_KEY=KEY) as shown:
-            shown.answer("SLACK_BOT_TOKEN", "")
-            shown.answer("FEISHU_APP_ID", "")
+            shown.answer_all(SLACK_BOT_TOKEN="", FEISHU_APP_ID="")
             shown.wait_for("OPENAI_API_KEY is set in the environment")
             if url:
                 assert f"a real model: qwen3:8b (Ollama) at {url}." in shown.said
             shown.answer("OPENAI_API_KEY (", "-")
             shown.wait_for("  OPENAI_BASE_URL")
-            shown.answer(f"OPENAI_BASE_URL [{url}]" if url else "OPENAI_BASE_URL", "" if url else "-")
-            for name in (*(["OPENAI_MODEL [qwen3:8b]"] if url else []), "REDIS_URL", "SMTP_URL"):
-                shown.answer(name, "")
-            shown.answer("COMPANY_TIMEZONE", "Asia/Shanghai")
-            shown.answer("DIRECTORY_FILE", "")
+            offered = (
+                {f"OPENAI_BASE_URL [{url}]": "", "OPENAI_MODEL [qwen3:8b]": ""} if url else {"OPENAI_BASE_URL": "-"}
+            )
+            shown.answer_all(**offered, **rest)
             assert shown.end() == 0
         taken = {"OPENAI_BASE_URL": url, "OPENAI_MODEL": "qwen3:8b"} if url else {}
         assert dotenv_values(tmp_path / ".env") == {**taken, "COMPANY_TIMEZONE": "Asia/Shanghai"}
         with terminal(tmp_path, "--file", "other", **CHINESE, OPENAI_API_KEY=KEY) as shown:
-            shown.answer("SLACK_BOT_TOKEN", "")
-            shown.answer("FEISHU_APP_ID", "xoxb-of-slack")
+            shown.answer_all(SLACK_BOT_TOKEN="", FEISHU_APP_ID="xoxb-of-slack")
             shown.wait_for("App ID 以 cli_ 开头")
-            shown.answer("FEISHU_APP_ID", "cli_a0")
-            shown.answer("FEISHU_APP_SECRET", "feishu-secret-1")
-            shown.answer("FEISHU_DOMAIN [feishu]", "lark")
+            on_lark = {"FEISHU_APP_ID": "cli_a0", "FEISHU_APP_SECRET": "feishu-secret-1", "FEISHU_DOMAIN": "lark"}
+            for prompt, text in zip(
+                ("FEISHU_APP_ID", "FEISHU_APP_SECRET", "FEISHU_DOMAIN [feishu]"), on_lark.values(), strict=True
+            ):
+                shown.answer(prompt, text)
             assert "feishu-secret-1" not in shown.said
             shown.wait_for("环境变量里有 OPENAI_API_KEY，回车就用它。")
             shown.answer("OPENAI_API_KEY (", "")
             assert KEY not in shown.said
-            for name in ("OPENAI_BASE_URL:", "OPENAI_MODEL", "REDIS_URL", "SMTP_URL"):
-                shown.answer(name, "")
-            shown.answer("COMPANY_TIMEZONE", "Asia/Shanghai")
-            shown.answer("DIRECTORY_FILE", "")
+            shown.answer_all(**{"OPENAI_BASE_URL:": "", "OPENAI_MODEL": "", **rest})
             assert shown.end() == 0
-        on_lark = {"FEISHU_APP_ID": "cli_a0", "FEISHU_APP_SECRET": "feishu-secret-1", "FEISHU_DOMAIN": "lark"}
         others = {"OPENAI_API_KEY": KEY, "COMPANY_TIMEZONE": "Asia/Shanghai"}
         assert dotenv_values(tmp_path / "other") == {**on_lark, **others}
 
@@ -277,30 +268,20 @@ def test_lines_that_are_not_asked_about_stay(lines: list[str]) -> None:
     assert after.startswith(before.rstrip("\n")) and after.endswith(f"{HEADING}\nOPENAI_MODEL=m\n")
 
 
-@pytest.mark.parametrize(("stood", "stands"), [(None, "A=1\n"), ("A=1\n", "A=2\n")])
-def test_what_somebody_else_has_written_meanwhile_stays(tmp_path: Path, stood: str | None, stands: str) -> None:
-    file = tmp_path / ".env"
-    file.write_text(stands)
-    with pytest.raises(EnvFileChangedError):
-        write_env_file(file, "B=1\n", stood)
-    assert file.read_text() == stands and list_files(tmp_path) == [".env"]
+def test_what_somebody_else_has_written_meanwhile_stays_and_so_do_a_link_and_their_ownership(tmp_path: Path) -> None:
+    file, kept = tmp_path / ".env", tmp_path / "kept"
+    for stood, stands in ((None, "A=1\n"), ("A=1\n", "A=2\n")):
+        file.write_text(stands)
+        with pytest.raises(EnvFileChangedError):
+            write_env_file(file, "B=1\n", stood)
+        assert file.read_text() == stands and list_files(tmp_path) == [".env"]
     write_env_file(file, "B=1\n", stands)
     assert file.read_text() == "B=1\n", "control: nobody has written it"
-
-
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    kept, file = tmp_path / "kept", tmp_path / ".env"
-    kept.write_text("A=1\n")
-    kept.chmod(0o644)
+    file.rename(kept).chmod(0o644)
     file.symlink_to(kept)
-    write_env_file(file, "B=1\n", "A=1\n")
-    assert file.is_symlink() and kept.read_text() == "B=1\n" and kept.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes a file for somebody else")
-def test_a_file_of_somebody_else_stays_theirs(tmp_path: Path) -> None:
-    file = tmp_path / ".env"
-    file.write_text("A=1\n")
-    os.chown(file, 12345, 12346)
-    write_env_file(file, "B=1\n", "A=1\n")
-    assert (file.stat().st_uid, file.stat().st_gid, file.stat().st_mode & 0o777) == (12345, 12346, 0o600)
+    write_env_file(file, "C=1\n", "B=1\n")
+    assert file.is_symlink() and kept.read_text() == "C=1\n" and kept.stat().st_mode & 0o777 == 0o600
+    if os.geteuid() == 0:  # only root writes a file for somebody else
+        os.chown(kept, 12345, 12346)
+        write_env_file(file, "D=1\n", "C=1\n")
+        assert (kept.stat().st_uid, kept.stat().st_gid, kept.stat().st_mode & 0o777) == (12345, 12346, 0o600)

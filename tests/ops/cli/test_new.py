@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -41,50 +42,29 @@ def test_a_new_tool_runs_at_once(tree: Path) -> None:
     assert code == 0 and "Wrote tools/order_lunch/tool.py" in said, said
     written = [str(file) for file in list_files(tree) if file not in before] + ["tools/catalog.py"]
     assert len(written) == 7 and run(tree, "bot", "check") == (0, "Nothing is missing\n")
-    assert (
-        run(tree, "ruff", "check", *written)[0]
-        == run(tree, "ruff", "format", "--check", "tools", "tests/tools")[0]
-        == 0
-    )
+    assert run(tree, "ruff", "check", *written)[0] == 0
+    assert run(tree, "ruff", "format", "--check", "tools", "tests/tools")[0] == 0
     code, said = run(tree, "pytest", "-n", "0", "-q", "tests/tools/test_order_lunch.py")
     assert code == 0 and "2 passed" in said, said
     code, said = run(tree, "bot", "eval", "--only", "order_lunch")
     assert code == 0 and "2/2" in said, said
 
 
-@pytest.mark.parametrize(
-    ("name", "english", "chinese"),
-    [
-        ("Order-Lunch", "cannot be a name", "不能做名字"),
-        ("../lunch", "cannot be a name", "不能做名字"),
-        ("import", "cannot be a name", "不能做名字"),
-        ("a" * 41, "cannot be a name", "不能做名字"),
-        ("send_email", "There is already", "已经有"),
-        ("find_tools", "There is already", "已经有"),
-        ("spec", "There is already", "已经有"),
-        ("mail", "There is already", "已经有"),
-    ],
-)
-def test_a_name_that_is_odd_or_taken_is_refused_and_nothing_is_written(
-    tree: Path,
-    name: str,
-    english: str,
-    chinese: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+ODD, TAKEN = ("cannot be a name", "不能做名字"), ("There is already", "已经有")
+REFUSED = dict.fromkeys(("Order-Lunch", "../lunch", "import", "a" * 41), ODD)
+REFUSED |= dict.fromkeys(("send_email", "find_tools", "spec", "mail"), TAKEN)
+
+
+def test_a_name_that_is_odd_or_taken_is_refused_as_is_any_without_sources_and_nothing_is_written(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = list_files(tree)
-    monkeypatch.setattr(new, "ROOT", tree)
-    for language, told in (("en_US.UTF-8", english), ("zh_CN.UTF-8", chinese)):
+    for (name, words), (at, language) in product(REFUSED.items(), enumerate(("en_US.UTF-8", "zh_CN.UTF-8"))):
+        monkeypatch.setattr(new, "ROOT", tree)
         monkeypatch.setenv("LANG", language)
         end = invoke(capsys, monkeypatch, "new", "tool", name)
-        assert end.code == 1 and told in end.err and len(end.err.splitlines()) == 1, end
+        assert end.code == 1 and words[at] in end.err and len(end.err.splitlines()) == 1, (name, end)
     assert list_files(tree) == before
-
-
-def test_without_sources_nothing_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(new, "ROOT", tmp_path)
     monkeypatch.setenv("LANG", "en_US.UTF-8")
     end = invoke(capsys, monkeypatch, "new", "tool", "order_lunch")

@@ -16,33 +16,14 @@ from tests.harness.programs import ROOT, invoke, list_commands, mentioning, ran
 
 TRIP = str(ROOT / "tests/tools/workflow/processes/trip.bpmn")
 STORES = [
-    ("tail",),
-    ("tail", "-f", "--json"),
-    ("tail", "--person", "张三"),
-    ("show", "R00nothing12345"),
-    ("pending",),
-    ("pending", "--json"),
-    ("top",),
-    ("usage",),
-    ("dead",),
-    ("dead", "retry", "Ev1"),
-    ("audit",),
-    ("audit", "--csv"),
-    ("audit", "verify"),
-    ("audit", "heads"),
-    ("export",),
-    ("restored",),
-    ("restored", "--accept"),
-    ("upgrade", "--check"),
-    ("backup", "copy"),
-    ("person", "export", "U01ZHANG"),
-    ("person", "forget", "U01ZHANG", "--yes"),
-    ("person", "leave", "U01ZHANG", "--to", "U02LI", "--yes"),
-    ("processes", "list"),
-    ("processes", "deploy", TRIP, "--yes"),
-    ("processes", "migrate", "leave", "--dry-run"),
+    ("tail",), ("tail", "-f", "--json"), ("tail", "--person", "张三"), ("show", "R00nothing12345"), ("pending",),
+    ("pending", "--json"), ("top",), ("usage",), ("dead",), ("dead", "retry", "Ev1"), ("audit",), ("audit", "--csv"),
+    ("audit", "verify"), ("audit", "heads"), ("export",), ("restored",), ("restored", "--accept"),
+    ("upgrade", "--check"), ("backup", "copy"), ("person", "export", "U01ZHANG"),
+    ("person", "forget", "U01ZHANG", "--yes"), ("person", "leave", "U01ZHANG", "--to", "U02LI", "--yes"),
+    ("processes", "list"), ("processes", "deploy", TRIP, "--yes"), ("processes", "migrate", "leave", "--dry-run"),
     ("processes", "assign", "L-0001-1", "U3", "--yes"),
-]
+]  # fmt: skip
 """Every command that looks into the store."""
 OTHERS = {"init", "run", "doctor", "eval", "restore"}
 OTHERS |= {"processes check", "processes export", "processes reference", "check", "new tool"}
@@ -52,7 +33,7 @@ OTHERS |= {"processes check", "processes export", "processes reference", "check"
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A shell in an empty folder that knows nothing of any bot."""
-    for name in ("DATA_DIR", "REDIS_URL", "LANG", "LC_ALL", "LC_MESSAGES"):
+    for name in ("DATA_DIR", "REDIS_URL", "LANG", "LC_ALL", "LC_MESSAGES", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
@@ -74,6 +55,12 @@ def test_a_command_that_finds_no_bot_says_so_and_makes_nothing(
             assert end.err.startswith(f"countersign: There is no bot here: DATA_DIR is {bare}/.countersign"), end
             assert "DATA_DIR or REDIS_URL" in end.err and len(end.err.splitlines()) == 1
             assert tree(bare) == []
+    with monkeypatch.context() as away:
+        away.setenv("REDIS_URL", "redis://127.0.0.1:1")
+        for arguments in STORES:
+            end = invoke(capsys, monkeypatch, *arguments)
+            with subtests.test(f"{arguments}, without its Redis"):
+                assert end.code == 1 and "REDIS_URL" in end.err and len(end.err.strip().splitlines()) == 1, end
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     assert f"这里没有机器人：DATA_DIR 是 {bare}/.countersign" in invoke(capsys, monkeypatch, "pending").err
     check = invoke(capsys, monkeypatch, "processes", "check", TRIP)
@@ -112,6 +99,7 @@ def test_doctor_looks_and_makes_nothing(
 ) -> None:
     end = invoke(capsys, monkeypatch, "doctor")
     assert end.code == 0 and "redis: embedded" in end.out and tree(bare) == [], end
+    assert end.out.count("stand-in") == 3, "a bare machine"
     monkeypatch.setenv("EMBED_BIN", str(bare / "none"))
     end = invoke(capsys, monkeypatch, "doctor")
     assert end.code == 1 and "FAIL redis" in end.out and tree(bare) == [], end
@@ -128,29 +116,21 @@ async def kept(folder: Path) -> None:
         await embedded.close()
 
 
-async def test_a_bot_that_does_not_run_is_read_and_left_as_it_is(tmp_path: Path) -> None:
-    """The control: with the folder the same command answers. Its server is started to read, and ends with it."""
-    data = tmp_path / "data"
-    await kept(data)
-    aof = {one: one.read_bytes() for one in (data / "redis" / "appendonlydir").iterdir()}
-    end = await ran("tail", "--json", cwd=tmp_path, env={"DATA_DIR": str(data)})
-    assert end.code == 0 and "tasks" in end.out, end
-    assert {one: one.read_bytes() for one in (data / "redis" / "appendonlydir").iterdir()} == aof
-    assert not mentioning(str(data)), "no server is left behind"
-
-
-async def test_looks_while_others_look_and_the_bot_starts_never_open_the_data_twice(tmp_path: Path) -> None:
-    """Many processes on one folder, each started when it likes: one server, and every one sees the record."""
+async def test_a_bot_that_does_not_run_is_read_and_left_as_it_is_however_many_look(tmp_path: Path) -> None:
+    """The control: with the folder the same command answers. Its server is started to read, and ends with it. Of many
+    processes on one folder, each started when it likes, one has the server, and every one sees the record."""
     data = tmp_path / "data"
     await kept(data)
     env = {"DATA_DIR": str(data)}
-    looks = [ran("tail", "--json", cwd=tmp_path, env=env) for _ in range(4)]
-    looks += [ran("pending", cwd=tmp_path, env=env)]
-    writing = [kept(data) for _ in range(2)]
-    ends = await asyncio.gather(*looks, *writing)
-    for end in ends[:4]:
-        assert end is not None and end.code == 0 and "tasks" in end.out, end
-    assert ends[4] is not None and ends[4].code == 0
+    aof = {one: one.read_bytes() for one in (data / "redis" / "appendonlydir").iterdir()}
+    end = await ran("tail", "--json", cwd=tmp_path, env=env)
+    assert end.code == 0 and "tasks" in end.out, end
+    assert {one: one.read_bytes() for one in (data / "redis" / "appendonlydir").iterdir()} == aof
+    assert not mentioning(str(data)), "no server is left behind"
+    looks = [ran(*one, cwd=tmp_path, env=env) for one in (*[("tail", "--json")] * 4, ("pending",))]
+    *tails, pending = (await asyncio.gather(*looks, kept(data), kept(data)))[:5]
+    assert pending is not None and pending.code == 0, pending
+    assert all(end is not None and end.code == 0 and "tasks" in end.out for end in tails), tails
     log = (data / "redis" / "server.log").read_text()
     assert "Bad file format" not in log and "Short read" not in log
     assert not mentioning(str(data))

@@ -59,12 +59,15 @@ async def processes(valkey: str, folder: Path, *arguments: str, **env: str) -> E
 # Checking
 
 
-async def test_files_that_can_be_used_are_summed_up_without_any_redis(folder: Path) -> None:
-    nowhere = "redis://127.0.0.1:1"
-    en, zh = await asyncio.gather(
-        processes(nowhere, folder, "check", "trip.bpmn"),
-        processes(nowhere, folder, "check", "trip.bpmn", LANG="zh_CN.UTF-8"),
+async def in_both(valkey: str, folder: Path, *arguments: str) -> tuple[Ended, Ended]:
+    """The same in English and in Chinese."""
+    return await asyncio.gather(
+        processes(valkey, folder, *arguments), processes(valkey, folder, *arguments, LANG="zh_CN.UTF-8")
     )
+
+
+async def test_files_that_can_be_used_are_summed_up_without_any_redis(folder: Path) -> None:
+    en, zh = await in_both("redis://127.0.0.1:1", folder, "check", "trip.bpmn")
     assert en.code == zh.code == 0, (en, zh)
     assert "line 4, trip: historyTimeToLive has no effect here" in en.out and "historyTimeToLive 不起作用" in zh.out
     assert "OK: trip.bpmn and trip.toml" in en.out and "Business trip" in en.out and "finance_check (finance)" in en.out
@@ -84,21 +87,17 @@ async def test_files_that_cannot_be_used_are_named_with_the_element_and_the_reas
         "no_form": (text, None, "no_form.toml", "No such file"),
         "huge": ("x" * 300_000, form, "huge.bpmn", "256 KiB"),
     }
+    asked = {f"{name}.bpmn": (element, reason) for name, (_, _, element, reason) in pairs.items()}
     for name, (bpmn, toml, _, _) in pairs.items():
         (folder / f"{name}.bpmn").write_text(bpmn, encoding="utf-8")
         if toml is not None:
             (folder / f"{name}.toml").write_text(toml, encoding="utf-8")
-    others = {"nowhere.bpmn": "nowhere.bpmn", "trip.toml": ".bpmn", ".": ".bpmn"}
-    ends = await asyncio.gather(*(processes("", folder, "check", f"{name}.bpmn") for name in pairs))
-    for (name, (*_, element, reason)), end in zip(pairs.items(), ends, strict=True):
-        assert end.code == 1 and element in end.err and reason in end.err, (name, end)
-        lines = end.err.strip().splitlines()
-        assert "Traceback" not in end.err and len(lines) == (5 if name == "script" else 1), (name, end)
-    script = ends[list(pairs).index("script")].err
-    assert "script.bpmn: line 9, manager: <scriptTask>" in script and "problems: 4" in script, script
-    ends = await asyncio.gather(*(processes("", folder, "check", file) for file in others))
-    for answer, end in zip(others.values(), ends, strict=True):
-        assert end.code == 1 and answer in end.err and "Traceback" not in end.err, end
+    asked |= {"nowhere.bpmn": ("nowhere.bpmn", ""), "trip.toml": (".bpmn", ""), ".": (".bpmn", "")}
+    ends = await asyncio.gather(*(processes("", folder, "check", file) for file in asked))
+    for (file, (element, reason)), end in zip(asked.items(), ends, strict=True):
+        assert end.code == 1 and element in end.err and reason in end.err and "Traceback" not in end.err, (file, end)
+        assert len(end.err.strip().splitlines()) == (5 if file == "script.bpmn" else 1), (file, end)
+    assert "script.bpmn: line 9, manager: <scriptTask>" in ends[0].err and "problems: 4" in ends[0].err, ends[0]
 
 
 async def test_a_step_that_nobody_can_decide_is_named_before_anybody_meets_it(valkey: str, folder: Path) -> None:
@@ -168,20 +167,30 @@ async def test_what_another_engine_lacks_is_said_and_every_file_is_written_for_i
     assert [end.code for end in ends] == [0, 0, 0], ends
     assert "It can run in flowable" in ends[0].out and "timers only remind" in ends[0].out
     assert list_named_engines((folder / "there" / "trip.bpmn").read_bytes()) == {"operaton"}
-    en, zh = await asyncio.gather(
-        processes("", folder, "check", "expense.bpmn", "--engine", "camunda"),
-        processes("", folder, "check", "expense.bpmn", "--engine", "camunda", LANG="zh_CN.UTF-8"),
-    )
+    en, zh = await in_both("", folder, "check", "expense.bpmn", "--engine", "camunda")
     assert en.code == zh.code == 0 and "It can run in camunda" in en.out and "可以在 camunda 上运行" in zh.out, (en, zh)
 
 
 async def test_a_process_is_deployed_to_another_engine_and_to_the_bots_at_once(
     folder: Path, valkey: str, start_engine: StartEngine
 ) -> None:
-    async with world_of("operaton", start_engine("operaton")) as world:
+    """And an administrator reads why it refuses a file; nothing that somebody could come in with, even where the
+    engine repeats it."""
+    url = start_engine("operaton")
+    there = {"WORKFLOW_ENGINE": "operaton", "ENGINE_URL": url, "ENGINE_USER": LOGIN, "ENGINE_PASSWORD": PASSWORD}
+    bpmn = (folder / "trip.bpmn").read_text(encoding="utf-8")
+    odd = f'historyTimeToLive="soon {url} {LOGIN} {PASSWORD} \N{RIGHT-TO-LEFT OVERRIDE}"'
+    async with world_of("operaton", url) as world:
         await world.empty()
-        there = {"WORKFLOW_ENGINE": "operaton", "ENGINE_URL": world.url, "ENGINE_USER": LOGIN}
-        there["ENGINE_PASSWORD"] = PASSWORD
+        (folder / "trip.bpmn").write_text(re.sub(r'historyTimeToLive="[^"]*"', odd, bpmn), encoding="utf-8")
+        end = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes", **there)
+        assert end.code == 1 and not await world.api.find_definition_id("trip"), end
+        told = "operaton says: ENGINE-09005 Could not parse BPMN process. Errors: * Cannot parse historyTimeToLive"
+        assert told in end.err, end
+        assert PASSWORD not in end.all and LOGIN not in end.all and URL(url).authority not in end.all, end
+        assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in end.all and "not deployed" in end.err and len(end.err) < 2_000
+        assert (await processes(valkey, folder, "list", "--json")).out.count('"trip"') == 0, "nor is it used here"
+        (folder / "trip.bpmn").write_text(bpmn, encoding="utf-8")
         asked = await processes(valkey, folder, "deploy", "trip.bpmn", **there)
         assert asked.code == 1 and "--yes" in asked.err and not await world.api.find_definition_id("trip"), asked
         end = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes", **there)
@@ -197,40 +206,15 @@ async def test_a_process_is_deployed_to_another_engine_and_to_the_bots_at_once(
         assert shipped.code == 0 and await world.api.find_definition_id("leave"), shipped
 
 
-async def test_an_administrator_reads_why_another_engine_refuses_a_file(
-    folder: Path, valkey: str, start_engine: StartEngine
-) -> None:
-    """And nothing that somebody could come in with, even where the engine repeats it."""
-    bpmn = (folder / "trip.bpmn").read_text(encoding="utf-8")
-    url = start_engine("operaton")
-    odd = f"soon {url} {LOGIN} {PASSWORD} \N{RIGHT-TO-LEFT OVERRIDE}"
-    (folder / "trip.bpmn").write_text(
-        re.sub(r'historyTimeToLive="[^"]*"', f'historyTimeToLive="{odd}"', bpmn), encoding="utf-8"
-    )
-    async with world_of("operaton", url) as world:
-        there = {"WORKFLOW_ENGINE": "operaton", "ENGINE_URL": url, "ENGINE_USER": LOGIN, "ENGINE_PASSWORD": PASSWORD}
-        end = await processes(valkey, folder, "deploy", "trip.bpmn", "--yes", **there)
-        assert end.code == 1 and not await world.api.find_definition_id("trip"), end
-        assert "operaton says: ENGINE-09005 Could not parse BPMN process. Errors: * Cannot parse historyTimeToLive" in (
-            end.err
-        ), end
-        assert PASSWORD not in end.all and LOGIN not in end.all and URL(url).authority not in end.all, end
-        assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in end.all and "not deployed" in end.err and len(end.err) < 2_000
-        assert (await processes(valkey, folder, "list", "--json")).out.count('"trip"') == 0, "nor is it used here"
-
-
 async def test_an_administrator_gives_a_task_to_somebody_else(there: Office, valkey: str, folder: Path) -> None:
     assert await there.start(SICK) == "L-0001"
     unsure = await processes(valkey, folder, "assign", "L-0001-1", "U3")
     assert unsure.code == 1 and "--yes" in unsure.err, unsure
-    own, done = (
-        await processes(valkey, folder, "assign", "L-0001-1", "U1", "--yes", LANG="zh_CN.UTF-8"),
-        await processes(valkey, folder, "assign", "l-0001-1", "U3", "--reason", "has left", "--yes"),
-    )
+    own = await processes(valkey, folder, "assign", "L-0001-1", "U1", "--yes", LANG="zh_CN.UTF-8")
     assert own.code == 1 and "自己" in own.err, own
+    done = await processes(valkey, folder, "assign", "l-0001-1", "U3", "--reason", "has left", "--yes")
     assert done.code == 0 and "I gave task L-0001-1 to U3" in done.out, done
-    request = await there.engine.get_request("L-0001")
-    assert request.waits_for == ("U3",)
+    assert (await there.engine.get_request("L-0001")).waits_for == ("U3",)
     again, verified, tail = await asyncio.gather(
         processes(valkey, folder, "assign", "L-0001-1", "U3", "--yes"),
         command(valkey, folder, "audit", "verify"),
@@ -240,9 +224,7 @@ async def test_an_administrator_gives_a_task_to_somebody_else(there: Office, val
 
 
 async def test_the_reference_has_everything_that_a_form_can_say_in_both_languages(folder: Path) -> None:
-    en, zh = await asyncio.gather(
-        processes("", folder, "reference"), processes("", folder, "reference", LANG="zh_CN.UTF-8")
-    )
+    en, zh = await in_both("", folder, "reference")
     assert en.code == zh.code == 0, (en, zh)
     lines = set(en.out.splitlines())
     assert {"[[field]]", "[[policy]]", "[days]", "choices = [{ … }]"} <= lines
@@ -252,9 +234,6 @@ async def test_the_reference_has_everything_that_a_form_can_say_in_both_language
     for key, words in load_sentences().items():
         if key.startswith("reference.") and key not in ("reference.list", "reference.default"):
             assert words["en"].replace("{{", "{").replace("}}", "}") in en.out, f"{key} is no key of the schema"
-
-
-def test_the_guide_has_the_reference_as_it_is_printed() -> None:
     guide = (ROOT / "tools" / "README.md").read_text(encoding="utf-8")
     assert f"\n```\n{format_form_reference('en')}\n```\n" in guide, "print it again: countersign processes reference"
 
@@ -287,16 +266,23 @@ async def test_a_deployed_process_is_there_for_every_bot_at_once(there: Office, 
     assert noted["process"] == "trip" and noted["person"] and rows["trip"]["bpmn"].startswith(noted["bpmn"])
 
 
-async def test_what_changes_is_shown_and_nobody_to_ask_is_a_no(there: Office, valkey: str, folder: Path) -> None:
+async def test_what_changes_is_shown_nobody_to_ask_is_a_no_and_the_list_tells_versions(
+    there: Office, valkey: str, folder: Path
+) -> None:
     written(folder, other(LEAVE))
-    en, zh = await asyncio.gather(
-        processes(valkey, folder, "deploy", "leave.bpmn"),
-        processes(valkey, folder, "deploy", "leave.bpmn", LANG="zh_CN.UTF-8"),
-    )
-    assert en.code == zh.code == 1 and "--yes" in en.err and "--yes" in zh.err
-    for end in (en, zh):
+    ends = await in_both(valkey, folder, "deploy", "leave.bpmn")
+    for end in ends:
+        assert end.code == 1 and "--yes" in end.err
         assert "long_leave.routes[long].condition: ${days > 3} → ${days > 30}" in end.out
     assert (await there.engine.list_processes())[0].version == LEAVE.version
+    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
+    await there.engine.deploy_process(other(LEAVE))
+    en, zh = await in_both(valkey, folder, "list")
+    assert en.code == zh.code == 0, (en, zh)
+    current, earlier = [line.split() for line in en.out.splitlines() if line.lstrip().startswith("leave")]
+    assert current[:2] == ["leave", "*"] and current[-2:] == ["deployed", "0"]
+    assert earlier[-2:] == ["shipped", "1"] and earlier[2] == LEAVE.definition.version[:12]
+    assert "已部署" in zh.out and "自带" in zh.out
 
 
 async def test_at_a_terminal_a_person_is_asked_and_a_number_of_another_process_is_refused(
@@ -316,41 +302,26 @@ async def test_at_a_terminal_a_person_is_asked_and_a_number_of_another_process_i
 async def answered(answer: str, valkey: str, folder: Path) -> int | None:
     """Exit code of a deployment by somebody who types this on a terminal."""
     mine, theirs = os.openpty()
-    try:
-        os.write(mine, answer.encode())
-        env = {"REDIS_URL": valkey}
-        return (await ran("processes", "deploy", "trip.bpmn", cwd=folder, env=env, given=theirs)).code
-    finally:
-        os.close(mine)
-        os.close(theirs)
-
-
-# Listing
-
-
-async def test_the_list_for_people_tells_versions_and_what_is_under_way(
-    there: Office, valkey: str, folder: Path
-) -> None:
-    await there.engine.start_request("leave", LONG, "U1", "a", NOW)
-    await there.engine.deploy_process(other(LEAVE))
-    en, zh = await asyncio.gather(
-        processes(valkey, folder, "list"), processes(valkey, folder, "list", LANG="zh_CN.UTF-8")
-    )
-    assert en.code == zh.code == 0, (en, zh)
-    current, earlier = [line.split() for line in en.out.splitlines() if line.lstrip().startswith("leave")]
-    assert current[:2] == ["leave", "*"] and current[-2:] == ["deployed", "0"]
-    assert earlier[-2:] == ["shipped", "1"] and earlier[2] == LEAVE.definition.version[:12]
-    assert "已部署" in zh.out and "自带" in zh.out
+    with os.fdopen(mine, "wb", buffering=0) as typed, os.fdopen(theirs) as given:
+        typed.write(answer.encode())
+        words = ("processes", "deploy", "trip.bpmn")
+        return (await ran(*words, cwd=folder, env={"REDIS_URL": valkey}, given=given.fileno())).code
 
 
 # Migrating
 
 
-async def test_each_request_moves_or_stays_with_the_reason(there: Office, valkey: str, folder: Path) -> None:
-    for key, form in (("a", LONG), ("b", on(LONG, "07", "11"))):
+async def test_each_request_moves_or_stays_with_the_reason_and_one_moves_alone(
+    there: Office, valkey: str, folder: Path
+) -> None:
+    for key, form in (("a", LONG), ("b", on(LONG, "07", "11")), ("c", on(SICK, "01", "02"))):
         await there.engine.start_request("leave", form, "U1", key, NOW)
     await decide(there.engine, "L-0002-1", "U2", YES)
     await there.engine.deploy_process(other(LEAVE))
+    alone = await processes(valkey, folder, "migrate", "leave", "--request", "l-0003", "--yes")
+    assert alone.code == 0 and alone.out.strip() == "L-0003: moved", alone
+    again = await processes(valkey, folder, "migrate", "leave", "--request", "L-0003")
+    assert again.code == 0 and "use the current version" in again.out
     dry = await processes(valkey, folder, "migrate", "leave", "--dry-run")
     assert dry.code == 1 and "L-0001: would move" in dry.out and "L-0002: stays" in dry.out, dry
     assert (await there.engine.get_request("L-0001")).definition == LEAVE.definition.version
@@ -364,18 +335,8 @@ async def test_each_request_moves_or_stays_with_the_reason(there: Office, valkey
         command(valkey, folder, "audit", "verify"), command(valkey, folder, "tail", "--kind", "process.migrate")
     )
     assert verified.code == 0, verified
-    assert len(tail.out.splitlines()) == 2 and "migrates L-0001" in tail.out and "L-0002 stays" in tail.out
-
-
-async def test_one_request_moves_alone(there: Office, valkey: str, folder: Path) -> None:
-    for key, form in (("a", SICK), ("b", on(SICK, "01", "02"))):
-        await there.engine.start_request("leave", form, "U1", key, NOW)
-    await there.engine.deploy_process(other(LEAVE))
-    end = await processes(valkey, folder, "migrate", "leave", "--request", "l-0002", "--yes")
-    assert end.code == 0 and end.out.strip() == "L-0002: moved", end
-    assert (await there.engine.get_request("L-0001")).definition == LEAVE.definition.version
-    again = await processes(valkey, folder, "migrate", "leave", "--request", "L-0002")
-    assert again.code == 0 and "use the current version" in again.out
+    assert [f"migrates L-000{n}" in tail.out for n in (1, 3)] == [True, True] and "L-0002 stays" in tail.out
+    assert len(tail.out.splitlines()) == 3
 
 
 async def test_odd_commands_are_one_clear_answer(there: Office, valkey: str, folder: Path) -> None:

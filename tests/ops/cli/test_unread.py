@@ -63,25 +63,13 @@ def chunks() -> Iterator[str]:
     yield text
 
 
-def read_in(text: str) -> list[str]:
-    """Where secrets can be read in it, also in its JSON and in JSON in JSON."""
-    found = []
-    for secret in UNREAD:
-        for spelled in spellings(secret):
-            if (at := text.find(spelled)) >= 0:
-                found.append(text[max(at - 60, 0) : at + len(spelled) + 20])
-                break
-    return found
-
-
-def spellings(secret: str) -> tuple[str, str, str]:
-    """As it is, in JSON, and in JSON in JSON."""
+def find_secret(text: str, secret: str) -> str:
+    """Where it can be read, also in JSON and in JSON in JSON."""
     quoted = json.dumps(secret, ensure_ascii=False)[1:-1]
-    return secret, quoted, json.dumps(quoted, ensure_ascii=False)[1:-1]
-
-
-def is_in(text: str, secret: str) -> bool:
-    return any(spelled in text for spelled in spellings(secret))
+    for spelled in (secret, quoted, json.dumps(quoted, ensure_ascii=False)[1:-1]):
+        if (at := text.find(spelled)) >= 0:
+            return text[max(at - 60, 0) : at + len(spelled) + 20]
+    return ""
 
 
 @dataclass
@@ -208,12 +196,7 @@ ASKED: dict[str, list[tuple[str, ...]]] = {
     "pending": [("pending",), ("pending", "--json")],
     "top": [("top",), ("top", "--once"), ("top", "--json")],
     "usage": [("usage",), ("usage", "--json"), ("usage", "--by", "model")],
-    "export": [
-        ("export",),
-        ("export", "--content"),
-        ("export", "--content", "--out", "runs.jsonl"),
-        ("export", "--otlp"),
-    ],
+    "export": [("export", *more) for more in ((), ("--content",), ("--content", "--out", "runs.jsonl"), ("--otlp",))],
     "eval": [("eval", "--scenarios", "mine", "--json", "eval.json", "--html", "eval.html")],
     "dead": [("dead",), ("dead", "--json")],
     "dead retry": [("dead", "retry", "Ev1")],
@@ -241,32 +224,20 @@ ASKED: dict[str, list[tuple[str, ...]]] = {
 """How each command is asked. What `run` prints is its log; `show` is asked for every run."""
 
 
+FAILING = """
+title = "Secrets"
+language = "en"
+category = "wrong_tool"
+only = "script"
+act = [{{ who = "zhaoliu", says = {said} }}]
+evidence = {{ has = [{said}] }}
+reply = [{{ say = {said} }}]
+"""
+"""A scenario that fails, and says why."""
+
+
 def test_every_command_of_the_program_is_asked() -> None:
     assert set(ASKED) == list_commands()
-
-
-def scenario() -> str:
-    """One that fails, and says why."""
-    said = json.dumps("\n".join(SAID[:40]), ensure_ascii=False)
-    return (
-        f'title = "Secrets"\nlanguage = "en"\ncategory = "wrong_tool"\nonly = "script"\n'
-        f'act = [{{ who = "zhaoliu", says = {said} }}]\nevidence = {{ has = [{said}] }}\n'
-        f"reply = [{{ say = {said} }}]\n"
-    )
-
-
-async def printed(
-    there: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> dict[str, Ended]:
-    """What each command prints, each as a process that knows nothing yet."""
-    mine = there.folder / "mine"
-    mine.mkdir()
-    (mine / "secrets_en.toml").write_text(scenario(), encoding="utf-8")
-    found: dict[str, Ended] = {}
-    for asked in (*(one for ways in ASKED.values() for one in ways), *(("show", run) for run in there.runs)):
-        forget_secrets()
-        found[" ".join(asked)] = await asyncio.to_thread(invoke, capsys, monkeypatch, *asked)
-    return found
 
 
 @pytest.mark.slow
@@ -274,28 +245,29 @@ async def printed(
 async def test_no_secret_is_read_in_what_any_command_prints_logs_writes_or_sends(
     place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def ask(*words: str) -> Ended:
+        return await asyncio.to_thread(invoke, capsys, monkeypatch, *words)
+
+    said = json.dumps("\n".join(SAID[:40]), ensure_ascii=False)
+    (place.folder / "mine").mkdir()
+    (place.folder / "mine" / "secrets_en.toml").write_text(FAILING.format(said=said), encoding="utf-8")
+    shows = [("show", run) for run in place.runs]
     told = {"run": place.logged.getvalue()}
-    for asked, end in (await printed(place, capsys, monkeypatch)).items():
+    for asked in (*(one for ways in ASKED.values() for one in ways), *shows):
+        forget_secrets()  # each is a process that knows nothing yet
+        end = await ask(*asked)
         assert end.all and "Traceback" not in end.err, (asked, end)
-        told[asked] = end.all
+        told[" ".join(asked)] = end.all
     told |= {name: (place.folder / name).read_text() for name in ("runs.jsonl", "eval.json", "eval.html")}
     sent = [json.dumps([one.name, dict(one.attributes)], ensure_ascii=False) for one in place.collector.spans]
     told["collector"] = "\n".join(sent)
-    assert {name: found for name, text in told.items() if (found := read_in(text))} == {}
+    read = {name: [found for one in UNREAD if (found := find_secret(text, one))] for name, text in told.items()}
+    assert {name: found for name, found in read.items() if found} == {}
     for name in ("run", "tail --json", "export --content", "dead", "collector"):
         assert "***" in told[name], f"control: {name} is told what was said"
     assert place.model.keys, "doctor has asked the model, which repeated its key"
-    await assert_they_are_there(place, capsys, monkeypatch)
-
-
-async def assert_they_are_there(
-    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Negative control: without redaction the same commands print them, every one."""
-    monkeypatch.setattr(console, "redact_text", lambda text, **_: text)
-    monkeypatch.setattr(lines, "redact_text", lambda text, **_: text)
-    shown = [await asyncio.to_thread(invoke, capsys, monkeypatch, "show", run) for run in place.runs]
-    exported = await asyncio.to_thread(invoke, capsys, monkeypatch, "export", "--content")
-    plain = {secret for secret in UNREAD if "\n" not in secret}
-    for told in ("\n".join(one.out for one in shown), exported.out):
-        assert {secret for secret in plain if not is_in(told, secret)} == set()
+    for module in (console, lines):  # negative control: without redaction the same commands print them, every one
+        monkeypatch.setattr(module, "redact_text", lambda text, **_: text)
+    shown = "\n".join([(await ask(*one)).out for one in shows])
+    for text in (shown, (await ask("export", "--content")).out):
+        assert [secret for secret in UNREAD if "\n" not in secret and not find_secret(text, secret)] == []

@@ -84,11 +84,7 @@ async def test_what_people_think_of_answers_is_counted_and_exported(busy: Office
     by_model = lines(await command(busy, tmp_path, "usage", "--by", "model", "--json"))
     assert [(one["model"], one["good"], one["bad"]) for one in by_model] == [("a", 1, 0), ("b", 0, 1)]
     every = lines(await command(busy, tmp_path, "export"))
-    assert [one["feedback"] for one in every] == [
-        [{"by": ZHANG, "rating": "good"}],
-        [{"by": ZHANG, "rating": "bad"}],
-        [],
-    ]
+    assert [one["feedback"] for one in every] == [[{"by": ZHANG, "rating": one}] for one in ("good", "bad")] + [[]]
     [bad] = lines(await command(busy, tmp_path, "export", "--rated", "bad", "--content"))
     assert bad["run"] == every[1]["run"] and "还有谁" in json.dumps(bad["content"], ensure_ascii=False)
     assert len(lines(await command(busy, tmp_path, "export", "--rated", "any"))) == 2

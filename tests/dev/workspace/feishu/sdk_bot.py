@@ -20,30 +20,22 @@ client = lark.Client.builder().app_id(app_id).app_secret(secret).domain(domain).
 heard = queue.Queue()
 
 
+def build_button(label, value, **more):
+    behaviors = [{"type": "callback", "value": value}]
+    return {"tag": "button", "text": {"tag": "plain_text", "content": label}, "behaviors": behaviors, **more}
+
+
 def build_card(text, *, decided=False):
-    press = {"type": "callback", "value": {"cs": "press", "choice": "approve"}}
-    submit = {"type": "callback", "value": {"cs": "form"}}
-    open_elements = [
-        {"tag": "button", "text": {"tag": "plain_text", "content": "Approve"}, "behaviors": [press]},
-        {
-            "tag": "form",
-            "name": "reason",
-            "elements": [
-                {"tag": "input", "name": "opinion", "required": True},
-                {
-                    "tag": "button",
-                    "name": "send",
-                    "form_action_type": "submit",
-                    "text": {"tag": "plain_text", "content": "Send"},
-                    "behaviors": [submit],
-                },
-            ],
-        },
+    fields = [
+        {"tag": "input", "name": "opinion", "required": True},
+        build_button("Send", {"cs": "form"}, name="send", form_action_type="submit"),
     ]
+    press = build_button("Approve", {"cs": "press", "choice": "approve"})
+    open_elements = [] if decided else [press, {"tag": "form", "name": "reason", "elements": fields}]
     return {
         "schema": "2.0",
         "config": {"update_multi": True, "summary": {"content": text}},
-        "body": {"elements": [{"tag": "markdown", "content": text}, *([] if decided else open_elements)]},
+        "body": {"elements": [{"tag": "markdown", "content": text}, *open_elements]},
     }
 
 

@@ -78,20 +78,18 @@ async def test_a_whole_conversation() -> None:
         assert not [call for call in driver.calls if call.error], "every request was accepted"
 
 
-async def test_what_is_not_acknowledged_comes_again() -> None:
+async def test_what_is_not_acknowledged_comes_again_and_an_unanswered_click_is_an_error_and_comes_once() -> None:
     async with sdk_bot("raising") as driver:
         await driver.send_message(ZHANG, driver.get_dm_id(ZHANG), "hello")
         await driver.wait_until(lambda: driver.ws.delivery.abandoned_events)
         attempts = [one["retry_attempt"] for one in driver.sent_envelopes]
         events = {one["payload"]["header"]["event_id"] for one in driver.sent_envelopes}
         assert attempts == [0, 1, 2, 3, 4] and len(events) == 1, "four more times, under one event id"
-
-
-async def test_a_click_that_is_not_answered_is_an_error_for_the_person_and_comes_once() -> None:
     hasty = DeliveryTiming(ack=1.0, redelivery=(0.05,), save=0.01)
     async with sdk_bot("silent", timing=hasty) as driver:
-        await driver.send_message(ZHANG, driver.get_dm_id(ZHANG), "hello")
-        card = await find_answer(driver, driver.get_dm_id(ZHANG), "hello")
-        done = await acts.click_card(driver.ws, ZHANG, driver.get_dm_id(ZHANG), card["ts"], PRESS)
+        here = driver.get_dm_id(ZHANG)
+        await driver.send_message(ZHANG, here, "hello")
+        card = await find_answer(driver, here, "hello")
+        done = await acts.click_card(driver.ws, ZHANG, here, card["ts"], PRESS)
         assert done.error == "no_answer"
         assert len([one for one in driver.sent_envelopes if "action" in one["payload"]["event"]]) == 1
