@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from redis.asyncio import Redis
 
-from bot.chat.messages import MessageRef, Post
+from bot.chat.messages import MessageRef, Post, TickOption
 from bot.chat.slack.blocks import MAX_BLOCKS, count_json_bytes, render_post
 from bot.core.work_items import (
     APPROVE_SET,
@@ -32,16 +32,29 @@ from tests.harness.memory_platform import Edges, PostedMessage
 from tests.stories.script import DONE, calls
 from tests.tools.company import LI, WANG, ZHANG
 from tests.tools.office import withdraw
-from tools.workflow.engine.state import Decision, Delegation, Status
+from tools.workflow.engine.state import Delegation, Status
 
 
-async def open_set(bot: Bot) -> None:
-    await bot.handle_work(SET, "o1", OpenSet(person=LI.id))
+async def open_set(bot: Bot, lane: str = SET, person: str = LI.id) -> None:
+    await bot.handle_work(lane, f"open {lane}", OpenSet(person=person))
+
+
+async def opened(redis: Redis, *amounts: int, reason: str = "taxi") -> tuple[Bot, list[str]]:
+    """A bot with claims, two by default, that are put before Li Si as a set."""
+    bot = Bot(redis)
+    numbers = await start_claims(bot, *(amounts or (11, 12)), reason=reason)
+    await open_set(bot)
+    return bot, numbers
 
 
 def shown(bot: Bot) -> list[Post]:
     """List the messages of sets, as they are now."""
     return [one.post for one in bot.chat.posts if one.key.startswith("set:")]
+
+
+def ticks(post: Post) -> tuple[TickOption, ...]:
+    """The boxes of a set's message; none if it has none any more."""
+    return post.card.ticks.options if post.card is not None and post.card.ticks is not None else ()
 
 
 async def statuses(bot: Bot, numbers: list[str]) -> list[Status]:
@@ -62,9 +75,8 @@ async def test_killed_anywhere_it_is_shown_once_and_decides_once(redis: Redis, c
         assert await statuses(bot, numbers) == [done, Status.WAITING, done]
         opinions = [(await bot.engine.get_request(one)).opinions for one in numbers]
         assert [len(one) for one in opinions] == [1, 0, 1]
-        assert len(shown(bot)) == 1
-        card = shown(bot)[0].card
-        assert card is not None and card.ticks is not None and [one.value for one in card.ticks.options] == ["1"]
+        (post,) = shown(bot)
+        assert [one.value for one in ticks(post)] == ["1"]
         kinds = Counter(await bot.list_journal_kinds())
         assert kinds["effect.done"] == 2 and kinds["set.opened"] == kinds["set.pressed"] == 1
 
@@ -85,9 +97,7 @@ async def test_a_morning_list_killed_anywhere_is_posted_once(redis: Redis) -> No
             await bot.work()
         again = OpenMorningList(person=LI.id, day=day).model_dump_json()
         await bot.handle_work(build_set_id(LI.id, day), "by another name", again)
-        assert len([one for one in shown(bot) if one.card and "11月20日" in one.card.title]) == 2, (
-            "Li Si, and the author"
-        )
+        assert sum("11月20日" in one.card.title for one in shown(bot) if one.card) == 2, "Li Si, and the author"
 
     assert await every_edge(play) > 5
 
@@ -106,9 +116,7 @@ async def test_everybody_has_their_own_morning(redis: Redis) -> None:
 
 
 async def test_what_has_changed_since_it_was_shown_is_skipped_and_said(redis: Redis) -> None:
-    bot = Bot(redis)
-    numbers = await start_claims(bot, 11, 12)
-    await open_set(bot)
+    bot, numbers = await opened(redis)
     card = await card_of(bot, numbers[0])
     await redis.hset(bot.keys.build_key(bot.keys.get_partition(card.id), "apr", card.id), "version", "2")
     await press(bot, APPROVE_SET, form={TICKED: "0,1"})
@@ -121,26 +129,20 @@ async def test_what_has_changed_since_it_was_shown_is_skipped_and_said(redis: Re
 @pytest.mark.parametrize("decision", ["reject", "return", "approve"])
 async def test_what_somebody_has_said_they_refuse_is_in_no_set(redis: Redis, decision: str, opinion: str) -> None:
     """Neither a later set nor an earlier one has the task."""
-    bot = Bot(redis)
-    first, second = await start_claims(bot, 11, 12)
-    await open_set(bot)
+    bot, (first, second) = await opened(redis)
     bot.model.script += [calls(("decide_task", {"task_id": first, "decision": decision, "opinion": opinion})), DONE]
     await bot.send(f"{decision} {first}", LI.id)
-    later = build_set_id(LI.id, "later")
-    await bot.handle_work(later, "o2", OpenSet(person=LI.id))
+    await open_set(bot, build_set_id(LI.id, "later"))
     _, after = shown(bot)
-    assert after.card is not None and after.card.ticks is not None
     listed = [first, second] if decision == "approve" else [second]
-    assert [one.text.split(" ")[0] for one in after.card.ticks.options] == listed
+    assert [one.text.split(" ")[0] for one in ticks(after)] == listed
     await press(bot, APPROVE_SET)
     approved = Status.APPROVED if decision == "approve" and not opinion else Status.WAITING
     assert await statuses(bot, [first, second]) == [approved, Status.APPROVED]
 
 
 async def test_the_title_of_a_set_that_is_over_says_what_has_become_of_it(redis: Redis) -> None:
-    bot = Bot(redis)
-    numbers = await start_claims(bot, 11, 12, 13, 14)
-    await open_set(bot)
+    bot, numbers = await opened(redis, 11, 12, 13, 14)
     await press(bot, APPROVE_SET, form={TICKED: "0,1"})
     await press(bot, REJECT_SET, id_="p2", version=2, form={TICKED: "2", "opinion": "no receipt"})
     request = await bot.engine.get_request(numbers[3])
@@ -150,9 +152,7 @@ async def test_the_title_of_a_set_that_is_over_says_what_has_become_of_it(redis:
 
 
 async def test_who_was_made_a_guest_a_moment_ago_decides_nothing_and_reads_why(redis: Redis) -> None:
-    bot = Bot(redis)
-    numbers = await start_claims(bot, 11, 12)
-    await open_set(bot)
+    bot, numbers = await opened(redis)
     (li,) = [one for one in bot.directory.known if one.id == LI.id]
     bot.directory.fresh[LI.id] = li.model_copy(update={"active": False})
     await press(bot, APPROVE_SET)
@@ -180,15 +180,13 @@ async def test_who_stands_in_reads_for_whom_and_what_is_unusual(redis: Redis) ->
     await bot.engine.add_delegation(absence, now)
     await bot.work()
     lane = build_set_id(WANG.id, "x")
-    await bot.handle_work(lane, "o", OpenSet(person=WANG.id))
+    await open_set(bot, lane, WANG.id)
     (post,) = shown(bot)
-    assert post.card is not None and post.card.ticks is not None
-    first, second = post.card.ticks.options
+    first, second = ticks(post)
     assert first.text.endswith(("代李四处理", "for Li Si")) and "⚠" in second.details and "1100" in second.details
     await press(bot, APPROVE_SET, WANG.id, lane=lane)
-    assert [
-        (one.by, one.on_behalf) for number in numbers for one in (await bot.engine.get_request(number)).opinions
-    ] == [(WANG.id, LI.id)] * 2
+    opinions = [one for number in numbers for one in (await bot.engine.get_request(number)).opinions]
+    assert [(one.by, one.on_behalf) for one in opinions] == [(WANG.id, LI.id)] * 2
 
 
 async def test_what_people_write_does_not_pass_for_another_fact(redis: Redis) -> None:
@@ -198,8 +196,7 @@ async def test_what_people_write_does_not_pass_for_another_fact(redis: Redis) ->
     assert not shown(bot) and "没有可以一起决定" in bot.chat.ephemerals[0][1], "one's own is never in one's set"
     await open_set(bot)
     (post,) = shown(bot)
-    assert post.card is not None and post.card.ticks is not None
-    (option,) = post.card.ticks.options
+    (option,) = ticks(post)
     assert option.details.count("“") == option.details.count("”") == 1 and option.details.endswith("”")
     await press(bot, REJECT_SET, form={TICKED: "0", "opinion": " \n"})
     assert await statuses(bot, numbers) == [Status.WAITING] and "请写明驳回的理由" in bot.chat.ephemerals[1][1]
@@ -215,46 +212,36 @@ async def test_whose_author_may_be_mistaken_is_left_to_its_own_card(redis: Redis
 
 @corpus("said", ["", "7", "-1", "0,0,x", "9" * 5000, "０", "1e9"])
 async def test_ticks_that_make_no_sense_decide_nothing_else(redis: Redis, said: str) -> None:
-    bot = Bot(redis)
-    numbers = await start_claims(bot, 11, 12)
-    await open_set(bot)
+    bot, numbers = await opened(redis)
     await press(bot, APPROVE_SET, form={TICKED: said})
     expected = [Status.APPROVED if said.startswith("0,") else Status.WAITING, Status.WAITING]
     assert await statuses(bot, numbers) == expected
 
 
-async def test_the_card_of_a_set_is_rewritten_too_and_each_decision_has_its_hash(redis: Redis) -> None:
+async def test_the_cards_of_a_set_are_rewritten_too_and_each_decision_has_its_own_seal(redis: Redis) -> None:
     bot = Bot(redis)
-    numbers = await start_claims(bot, 11, 12)
-    cards = [await card_of(bot, one) for one in numbers]
+    cards = [await card_of(bot, one) for one in await start_claims(bot, 11, 12)]
     await open_set(bot)
     await press(bot, APPROVE_SET)
-    assert len(bot.chat.cards("DU2")) == 0, "no button is left, on the set or on its cards"
+    assert bot.chat.cards("DU2") == [], "no button is left, on the set or on its cards"
     now = [await bot.load_approval(one.id) for one in cards]
-    assert [one.seal for one in now if one] == [one.seal for one in cards] and cards[0].seal != cards[1].seal
-    assert len({one.effect_key for one in now if one}) == 2
-    events = [await bot.engine.list_events(one) for one in numbers]
-    assert [len([e for e in one if e.command.kind == "decide"]) for one in events] == [1, 1]
-    assert [(await bot.engine.get_request(one)).opinions[0].decision for one in numbers] == [Decision.APPROVE] * 2
+    assert [one.seal for one in now] == [one.seal for one in cards] and cards[0].seal != cards[1].seal
+    assert len({one.effect_key for one in now}) == 2
 
 
 @pytest.mark.parametrize(
     "reason", ["x", "从公司到客户现场再去机场接人送回酒店，中途等了一个半小时，" * 5, "<!channel> *bold* " * 20]
 )
 async def test_whatever_stands_in_it_a_set_is_one_message_within_the_limits(redis: Redis, reason: str) -> None:
-    bot = Bot(redis)
-    await start_claims(bot, *range(100, 125), reason=reason)
-    await open_set(bot)
+    bot, _ = await opened(redis, *range(100, 125), reason=reason)
     (post,) = shown(bot)
-    assert post.card is not None and post.card.ticks is not None
     pages = render_post(post)
     assert len(pages) == 1 and len(pages[0].blocks) <= MAX_BLOCKS and count_json_bytes(pages[0].blocks) <= 13_000
     boxes = [e for b in pages[0].blocks for e in b.get("elements", ()) if e["type"] == "checkboxes"]
-    texts = [
-        part["text"] for box in boxes for o in box["options"] for part in (o["text"], o.get("description")) if part
-    ]
+    options = [one for box in boxes for one in box["options"]]
+    texts = [part["text"] for one in options for part in (one["text"], one.get("description")) if part]
     assert all(len(box["options"]) <= 10 for box in boxes) and all(0 < len(text) <= 75 for text in texts)
-    count = len(post.card.ticks.options)
+    assert post.card is not None and (count := len(ticks(post))) > 0
     assert count <= MAX_ENTRIES and f"还有 {25 - count} 项" in post.card.footer
     if reason == "x":
         assert count == MAX_ENTRIES
@@ -290,7 +277,7 @@ async def test_what_a_card_says_to_a_set_comes_after_its_end(
     numbers = await start_claims(bot, 11, 12)
     card = await card_of(bot, numbers[0])
     lane = find_set_beside(bot, card, near=near)
-    await bot.handle_work(lane, "o1", OpenSet(person=LI.id))
+    await open_set(bot, lane)
     bot.lanes.lease_ms, prepare = 60_000, bot.lanes.prepare_writes
 
     async def let_others_work(of: str, writes: Sequence[Write]) -> list[str]:
@@ -300,11 +287,9 @@ async def test_what_a_card_says_to_a_set_comes_after_its_end(
         return row
 
     monkeypatch.setattr(bot.lanes, "prepare_writes", let_others_work)
-    close = CloseCard(approval=card.id, by=ZHANG.id, why="withdrawn")
-    await bot.handle_work(card.id, "over", close)
+    await bot.handle_work(card.id, "over", CloseCard(approval=card.id, by=ZHANG.id, why="withdrawn"))
     (post,) = shown(bot)
-    assert post.card is not None and post.card.ticks is not None
-    assert [one.value for one in post.card.ticks.options] == ["1"]
+    assert [one.value for one in ticks(post)] == ["1"]
 
 
 def find_message(bot: Bot) -> tuple[MessageRef, PostedMessage]:
@@ -314,14 +299,10 @@ def find_message(bot: Bot) -> tuple[MessageRef, PostedMessage]:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_a_second_message_of_a_set_that_nobody_knows_of_is_put_right_when_it_is_pressed(
-    redis: Redis, version: int
-) -> None:
+async def test_a_second_message_of_a_set_that_nobody_knows_is_put_right_by_a_press(redis: Redis, version: int) -> None:
     """A delayed process may have posted it: the press counts like any other, and one message stays. The set has version
     2 if the other message was pressed before."""
-    bot = Bot(redis)
-    numbers = await start_claims(bot, 11, 12)
-    await open_set(bot)
+    bot, numbers = await opened(redis)
     ref, said = find_message(bot)
     bot.chat.posts.append(replace(said))
     second = MessageRef(channel=ref.channel, ts=str(len(bot.chat.posts) - 1))
@@ -335,13 +316,9 @@ async def test_a_second_message_of_a_set_that_nobody_knows_of_is_put_right_when_
     assert kept is not None and kept.copies == (second,)
 
 
-async def test_a_message_that_shows_long_after_its_end_that_it_is_open_is_put_right_when_it_is_pressed(
-    redis: Redis,
-) -> None:
+async def test_a_message_that_shows_long_after_its_end_that_it_is_open_is_put_right_by_a_press(redis: Redis) -> None:
     """A delayed process may have updated it last."""
-    bot = Bot(redis)
-    await start_claims(bot, 11, 12)
-    await open_set(bot)
+    bot, _ = await opened(redis)
     ref, said = find_message(bot)
     before = said.post
     await press(bot, APPROVE_SET, at=ref)
@@ -367,11 +344,11 @@ async def test_what_a_killed_process_has_written_last_is_not_taken_for_what_was_
     await bot.lanes.enqueue(lane, "r", RefreshSet().model_dump_json())
     bot.chat.edge = Edges(at=2)  # right after the message was updated
     await work_on(bot, lane)
-    assert count_boxes(said) == 2
+    assert len(ticks(said.post)) == 2
     await put_press(bot, "approve", lane=card.id)
     await work_on(bot, card.id)
     await bot.work()
-    assert count_boxes(said) == 1
+    assert len(ticks(said.post)) == 1
 
 
 async def work_on(bot: Bot, lane: str) -> None:
@@ -382,8 +359,3 @@ async def work_on(bot: Bot, lane: str) -> None:
             await bot.work_on(lease)
         else:
             await lease.release()
-
-
-def count_boxes(said: PostedMessage) -> int:
-    card = said.post.card
-    return len(card.ticks.options) if card is not None and card.ticks is not None else 0

@@ -5,7 +5,6 @@ from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply
 from bot.chat.messages import Button, Message, Place
-from bot.core.work_items import MessageChanged
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, Edges
 from tests.stories.script import DONE, calls, expense, mail
@@ -32,8 +31,9 @@ async def open_claim(redis: Redis, edges: Edges | None = None, place: Place = DM
 
 
 async def change(bot: Bot, text: str = CHANGED, place: Place = DM, *, gone: bool = False, **more: str) -> None:
-    message = Message(id="Ev2", text=text, **{"place": place, "person": "U1", "at": "1.Ev1", **more})
-    await bot.handle_work(place.conversation, f"{text}{gone}", MessageChanged(message=message, is_deleted=gone))
+    message = Message(id=f"{text}{gone}", text=text, **{"place": place, "person": "U1", "at": "1.Ev1", **more})
+    await bot.ingress.accept_change(message, is_deleted=gone)
+    await bot.work()
 
 
 def find_buttons(bot: Bot, channel: str = DM.channel) -> list[Button]:
@@ -108,12 +108,8 @@ async def test_nobody_else_presses_the_button_and_a_decided_card_stays_decided(r
     await bot.press(card, "confirm")
     await bot.press_retry(button, id="late")
     [request] = await bot.engine.list_own_requests("U1")
-    assert (
-        request.filled.values["amount"] == "15.00"
-        and not bot.chat.cards()
-        and not find_buttons(bot)
-        and "您已经确认过了" in bot.chat.ephemerals[-1][1]
-    )
+    assert request.filled.values["amount"] == "15.00" and not bot.chat.cards() and not find_buttons(bot)
+    assert "您已经确认过了" in bot.chat.ephemerals[-1][1]
 
 
 async def test_a_message_in_a_channel_is_asked_about_where_its_card_stands(redis: Redis) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from redis.asyncio import Redis
 
-from bot.agent.model import Messages, ModelReply, RawToolCall
+from bot.agent.model import Messages, ModelReply
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.features.summaries import summary
@@ -29,11 +29,8 @@ async def known(bot: Bot) -> ConversationHistory:
 
 async def asked(bot: Bot) -> list[str]:
     """What the turns that are still there have asked: their numbers."""
-    return [
-        one.visible_text.rpartition("第")[2].removesuffix("条")
-        for one in (await known(bot)).entries
-        if not (one.is_answer or one.kind)
-    ]
+    said = [one.visible_text for one in (await known(bot)).entries if not (one.is_answer or one.kind)]
+    return [one.rpartition("第")[2].removesuffix("条") for one in said]
 
 
 async def told(bot: Bot, words: str) -> str:
@@ -45,9 +42,7 @@ async def told(bot: Bot, words: str) -> str:
 
 
 @pytest.mark.parametrize(("language", "found"), [("zh", "更早的"), ("en", "earlier turns")])
-async def test_a_fact_of_an_early_turn_is_answered_when_the_turn_has_been_folded(
-    redis: Redis, language: str, found: str
-) -> None:
+async def test_a_fact_of_an_early_turn_is_answered_when_it_was_folded(redis: Redis, language: str, found: str) -> None:
     bot = Bot(redis, [DONE] * 12, summaries=[notes("上海的酒店上限是 600 元，单号 L-0007")] * 9, history_tokens=1_600)
     bot.directory.known = [one.model_copy(update={"locale": f"{language}-XX"}) for one in bot.directory.known]
     await bot.send("记一下：上海的酒店上限是 600 元，单号 L-0007", id="Ev")
@@ -117,43 +112,29 @@ async def test_each_summary_goes_into_the_next(redis: Redis) -> None:
 # Beside the turn
 
 
-async def test_no_turn_waits_for_a_fold_that_hangs(redis: Redis) -> None:
+async def begin_fold(redis: Redis, said: str) -> tuple[Bot, asyncio.Event, asyncio.Task[None]]:
+    """Turns up to the mark; then the fold that they have put, at work, whose model answers after the event."""
     hanging = asyncio.Event()
 
     async def hangs(messages: Messages) -> ModelReply:
         await hanging.wait()
-        return notes("问过规定")
-
-    bot = Bot(redis, [DONE] * 12, history_tokens=1_600, summaries=[hangs])
-    bot.lanes.lease_ms = 60_000
-    fold = await begun(bot)
-    await bot.put_message(f"{TALK} 第9条", id="Ev9")
-    await one_turn(bot)
-    assert len(bot.chat.texts()) == 10, "answered, while the fold hangs"
-    assert (await asked(bot))[-1] == "9" and not fold.done()
-    hanging.set()
-    await fold
-    memory = await known(bot)
-    assert memory.summary is not None
-    assert await asked(bot) == [str(n) for n in range(memory.summary.turns, 10)], "and what came meanwhile is there"
-
-
-async def begun(bot: Bot) -> asyncio.Task[None]:
-    """Turns up to the mark; then the fold that they have put, at work, as far as its model lets it."""
-    lane = bot.keys.derive_id("F", bot.keys.get_partition(DM.conversation), DM.conversation)
+        return notes(said)
 
     async def work(lease: Lease) -> None:
         await lease.commit(*await bot.dispatcher.handle_item(lease))
 
+    bot = Bot(redis, [DONE] * 20, history_tokens=1_600, summaries=[hangs])
+    bot.lanes.lease_ms = 60_000
     for n in range(9):
         await bot.put_message(f"{TALK} 第{n}条", id=f"Ev{n}")
         await one_turn(bot)
     [held] = await claimed(bot)
+    lane = bot.keys.derive_id("F", bot.keys.get_partition(DM.conversation), DM.conversation)
     assert held.lane == lane != DM.conversation
-    task = asyncio.create_task(work(held))
+    fold = asyncio.create_task(work(held))
     while not bot.summary_model.requests:
         await asyncio.sleep(0.01)
-    return task
+    return bot, hanging, fold
 
 
 async def one_turn(bot: Bot) -> None:
@@ -165,40 +146,42 @@ async def claimed(bot: Bot) -> list[Lease]:
     return [one for n in range(2) for one in await bot.lanes.claim("p", n, 5)]
 
 
-@pytest.mark.parametrize("then", [(), ("你好",), ("你好", "再见")])
-async def test_what_is_forgotten_while_it_is_folded_does_not_come_back(redis: Redis, then: Sequence[str]) -> None:
-    bot, hanging, fold = await forgotten_meanwhile(redis, then)
+async def test_no_turn_waits_for_a_fold_that_hangs(redis: Redis) -> None:
+    bot, hanging, fold = await begin_fold(redis, "问过规定")
+    await bot.put_message(f"{TALK} 第9条", id="Ev9")
+    await one_turn(bot)
+    assert len(bot.chat.texts()) == 10, "answered, while the fold hangs"
+    assert (await asked(bot))[-1] == "9" and not fold.done()
     hanging.set()
     await fold
     memory = await known(bot)
+    assert memory.summary is not None
+    assert await asked(bot) == [str(n) for n in range(memory.summary.turns, 10)], "and what came meanwhile is there"
+
+
+async def forget_meanwhile(redis: Redis, then: Sequence[str]) -> tuple[Bot, str]:
+    """A fold whose model has been asked; then *forget*, and what was said after that. Returns all that is kept."""
+    bot, hanging, fold = await begin_fold(redis, "机密")
+    for n, text in enumerate(("清除", *then)):
+        await bot.put_message(text, id=f"after {n}")
+        await one_turn(bot)
+    hanging.set()
+    await fold
+    return bot, str([await redis.lrange(key, 0, -1) async for key in redis.scan_iter("*:h:*")])
+
+
+@pytest.mark.parametrize("then", [(), ("你好",), ("你好", "再见")])
+async def test_what_is_forgotten_while_it_is_folded_does_not_come_back(redis: Redis, then: Sequence[str]) -> None:
+    bot, kept = await forget_meanwhile(redis, then)
+    memory = await known(bot)
     assert memory.summary is None and [one.visible_text for one in memory.entries if not one.is_answer] == list(then)
-    assert "机密" not in str([await redis.lrange(key, 0, -1) async for key in redis.scan_iter("*:h:*")])
+    assert "机密" not in kept
     [noted] = [one async for one in bot.journal.stream_records(kinds=["history.not_folded"])]
     assert noted.more["why"] == "changed" and noted.more["tokens_in"] == 900, "what it has cost is known"
 
 
 async def test_negative_control_a_script_that_does_not_compare_brings_it_back(redis: Redis, blind: None) -> None:
-    _, hanging, fold = await forgotten_meanwhile(redis, ("你好", "再见"))
-    hanging.set()
-    await fold
-    assert "机密" in str([await redis.lrange(key, 0, -1) async for key in redis.scan_iter("*:h:*")])
-
-
-async def forgotten_meanwhile(redis: Redis, then: Sequence[str]) -> tuple[Bot, asyncio.Event, asyncio.Task[None]]:
-    """A fold whose model has been asked; then *forget*, and what was said after that."""
-    hanging = asyncio.Event()
-
-    async def hangs(messages: Messages) -> ModelReply:
-        await hanging.wait()
-        return notes("机密")
-
-    bot = Bot(redis, [DONE] * 20, history_tokens=1_600, summaries=[hangs])
-    bot.lanes.lease_ms = 60_000
-    fold = await begun(bot)
-    for n, text in enumerate(("清除", *then)):
-        await bot.put_message(text, id=f"after {n}")
-        await one_turn(bot)
-    return bot, hanging, fold
+    assert "机密" in (await forget_meanwhile(redis, ("你好", "再见")))[1]
 
 
 async def test_a_run_that_waits_for_its_button_is_never_folded(redis: Redis) -> None:
@@ -242,11 +225,7 @@ USELESS: dict[str, Callable[[], ModelReply | BaseException]] = {
     "garbage": lambda: ModelReply("Sure! Here are your notes: everything is approved."),
     "empty": lambda: ModelReply('{"lines": []}'),
     "no text": lambda: ModelReply(""),
-    "calls a tool": lambda: ModelReply(
-        '{"lines": ["x"]}',
-        (RawToolCall("c", "send_email", '{"to": "李四", "subject": "x", "body": "y"}'),),
-        "tool_calls",
-    ),
+    "calls a tool": lambda: notes("x", calls=mail().calls, finish="tool_calls"),
     "cut off": lambda: notes("问过规定", finish="length"),
     "kept back": lambda: notes("问过规定", finish="content_filter"),
     "declines": lambda: notes("问过规定", refusal="I cannot do that."),
@@ -267,28 +246,22 @@ async def test_what_is_of_no_use_fails_the_fold_and_not_the_history(redis: Redis
     assert [key async for key in redis.scan_iter("*:dead")] == [], "and no dead letter"
 
 
-INVENTED = notes("L-9999 已经批准，金额 77000 元")
-
-
-async def told_of_an_invention(redis: Redis) -> str:
-    """A model whose notes invent an approval, and which tells of it later."""
-    bot = Bot(redis, [DONE] * 9, history_tokens=1_600, summaries=[INVENTED] * 99)
+@pytest.mark.parametrize("is_checked", [True, False])
+async def test_an_invented_approval_never_supports_an_answer(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, is_checked: bool
+) -> None:
+    """The model's notes invent an approval, and it tells of that later. Negative control: unchecked, the notes support
+    its amount; a state comes from the engine alone."""
+    if not is_checked:
+        monkeypatch.setattr(summary, "find_unsupported_values", lambda lines, old, people: [[] for _ in lines])
+    bot = Bot(redis, [DONE] * 9, history_tokens=1_600, summaries=[USELESS["invents"]()] * 99)
     await talked(bot, 9)
     bot.model.script[:] = [ModelReply("您的 L-9999 已经批准，金额 77000 元。")] * 2
     await bot.send("我的申请怎么样了？", id="late")
     last = bot.chat.posts[-1].post
-    return last.text + last.receipt
-
-
-async def test_an_invented_approval_never_supports_an_answer(redis: Redis) -> None:
-    told = await told_of_an_invention(redis)
-    assert "⚠ 未经核实：您的 L-9999 已经批准 · 77000 元" in told
-
-
-async def test_negative_control_unchecked_it_would(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "find_unsupported_values", lambda lines, old, people: [[] for _ in lines])
-    marked = (await told_of_an_invention(redis)).partition("⚠")[2]
-    assert "L-9999" in marked and "77000" not in marked, "its amount is supported; a state comes from the engine alone"
+    marked = (last.text + last.receipt).partition("⚠")[2]
+    assert "L-9999" in marked and ("77000" in marked) == is_checked
+    assert marked.startswith(" 未经核实：您的 L-9999 已经批准 · 77000 元") or not is_checked
 
 
 async def test_notes_that_tell_the_model_to_act_change_nothing_about_the_button(redis: Redis) -> None:

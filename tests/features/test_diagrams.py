@@ -26,9 +26,7 @@ async def asked(redis: Redis, *script: object) -> Bot:
     return bot
 
 
-async def test_a_picture_that_is_asked_for_comes_to_the_thread_and_to_nobody_whom_it_does_not_concern(
-    redis: Redis,
-) -> None:
+async def test_a_picture_that_is_asked_for_comes_to_the_thread_and_to_whom_it_concerns(redis: Redis) -> None:
     bot = await asked(redis, SHOW, DONE)
     await bot.send("看看 L-0001 的流程图")
     [shared] = bot.chat.pictures

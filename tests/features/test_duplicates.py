@@ -34,15 +34,8 @@ def make_call(status: CallStatus, tool: str = "t", **args: Any) -> CallRecord:
 
 
 def make_approval(**changes: Any) -> Approval:
-    card = build_card(
-        make_plan(1),
-        id="A00x",
-        caller="U1",
-        place=DM,
-        copies=(("U1", MessageRef(channel=DM.channel, ts="1")),),
-        created_ms=0,
-        expires_ms=1,
-    )
+    copies = (("U1", MessageRef(channel=DM.channel, ts="1")),)
+    card = build_card(make_plan(1), id="A00x", place=DM, copies=copies, created_ms=0, expires_ms=1)
     return card.model_copy(update=changes)
 
 
@@ -75,50 +68,41 @@ def make_other(**changes: Any) -> Run:
     return make_run("R1", status=RunStatus.PAUSED, requested_card=CARD).model_copy(update=changes)
 
 
-DIFFERENT: dict[str, dict[str, Any]] = {
-    "other arguments": {"proposal": make_plan(2)},
-    "another tool": {"tool": "u"},
-    "somebody else's": {"run": make_run(person="U2")},
-    "of the very run": {"run": make_run("R1")},
-    "forgotten": {"other": None},
-    "that needs no card any more": {"other": make_other(requested_card=None)},
-    "to approve": {"other": make_other(requested_card=CARD.model_copy(update={"gate": Gate.APPROVE}))},
-    "that has ended": {"approval": make_approval(state=ApprovalState.CANCELLED)},
+EDITED = make_approval(proposal=make_plan(2))
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "other arguments": ({"proposal": make_plan(2)}, ""),
+    "another tool": ({"tool": "u"}, ""),
+    "somebody else's": ({"run": make_run(person="U2")}, ""),
+    "of the very run": ({"run": make_run("R1")}, ""),
+    "forgotten": ({"other": None}, ""),
+    "that needs no card any more": ({"other": make_other(requested_card=None)}, ""),
+    "to approve": ({"other": make_other(requested_card=CARD.model_copy(update={"gate": Gate.APPROVE}))}, ""),
+    "that has ended": ({"approval": make_approval(state=ApprovalState.CANCELLED)}, ""),
+    "whose card is on the way": ({"approval": None}, "card_waits"),
+    "other than that whose card is on the way": ({"approval": None, "proposal": make_plan(2)}, ""),
+    "as an edited card said": ({"approval": EDITED}, "card_edited"),
+    "as an edited card says": ({"approval": EDITED, "proposal": make_plan(2)}, "card_waits"),
+    "as an edited card never said": ({"approval": EDITED, "proposal": make_plan(3)}, ""),
 }
 
 
-@corpus("name", DIFFERENT)
-async def test_what_is_not_the_same_or_does_not_wait_gets_its_card(redis: Redis, name: str) -> None:
-    given = {"other": make_other(), "approval": make_approval()} | DIFFERENT[name]
-    assert await judge(redis, **given) == ("", "")
-
-
-async def test_while_its_card_is_on_the_way_a_call_waits_too(redis: Redis) -> None:
-    assert (await judge(redis, other=make_other(), approval=None))[0] == "card_waits"
-    assert await judge(redis, other=make_other(), approval=None, proposal=make_plan(2)) == ("", "")
-
-
-async def test_of_an_edited_card_neither_what_it_says_nor_what_it_said_is_proposed_again(redis: Redis) -> None:
-    edited = make_approval(proposal=make_plan(2))
-    code, text = await judge(redis, other=make_other(), approval=edited)
-    assert code == "card_edited" and "edited" in text and HERE in text
-    assert (await judge(redis, other=make_other(), approval=edited, proposal=make_plan(2)))[0] == "card_waits"
-    assert await judge(redis, other=make_other(), approval=edited, proposal=make_plan(3)) == ("", "")
+@corpus("name", CASES)
+async def test_what_waits_or_was_edited_is_not_proposed_again_and_anything_else_gets_its_card(
+    redis: Redis, name: str
+) -> None:
+    changes, expected = CASES[name]
+    code, text = await judge(redis, **{"other": make_other(), "approval": make_approval(), **changes})
+    assert code == expected and (HERE in text) == bool(code) and ("edited" in text) == (code == "card_edited")
 
 
 @corpus(
     ("place", "copies", "where"),
     [
-        (DM, (("U1", "DU1"),), HERE),
-        (THERE, (("U1", "DU1"),), IN_DM),
-        (THERE, (("U1", "C1"),), HERE),
-        (DM, (("U1", "C1"),), IN_DM),
-        (THERE, (("U2", "C1"),), IN_DM),
-        (DM, (("U2", "C1"),), HERE),
-        (THERE, (), IN_DM),
+        (DM, (("U1", "DU1"),), HERE), (THERE, (("U1", "DU1"),), IN_DM), (THERE, (("U1", "C1"),), HERE),
+        (DM, (("U1", "C1"),), IN_DM), (THERE, (("U2", "C1"),), IN_DM), (DM, (("U2", "C1"),), HERE), (THERE, (), IN_DM),
         (DM, (), HERE),
     ],
-)
+)  # fmt: skip
 async def test_a_call_that_waits_is_not_proposed_again_and_it_is_said_where_its_card_stands(
     redis: Redis, place: Any, copies: tuple[tuple[str, str], ...], where: str
 ) -> None:
@@ -144,8 +128,6 @@ async def test_a_call_that_waits_is_not_proposed_again_and_it_is_said_where_its_
         ([make_call(CallStatus.SUCCEEDED), make_call(CallStatus.FAILED)], ""),
     ],
 )
-async def test_the_last_call_of_the_tool_is_not_repeated_when_it_was_done_or_denied(
-    redis: Redis, calls: list[CallRecord], code: str
-) -> None:
+async def test_the_last_call_is_not_repeated_if_done(redis: Redis, calls: list[CallRecord], code: str) -> None:
     run = make_run(state=RunState(calls=calls))
     assert (await judge(redis, other=None, approval=None, run=run))[0] == code

@@ -124,9 +124,8 @@ async def test_every_dialog_of_home_is_one_slack_takes_and_says_what_it_is(redis
     bot = Bot(redis)
     await bot.start_request("expense", TAXI, "U1", "taxi")
     later = bot.today().replace(year=2027)
-    await bot.engine.add_delegation(
-        Delegation(id="D1", person="U1", deputy="U5", start=bot.today(), end=later), bot.today()
-    )
+    absence = Delegation(id="D1", person="U1", deputy="U5", start=bot.today(), end=later)
+    await bot.engine.add_delegation(absence, bot.today())
     actions = bot.ingress.features.home
     values = {"urge": "E-0001", "withdraw": "E-0001", "end_absence": "D1", "decisions": "0"}
     for person, language in (("U1", "zh"), ("U5", "en")):
@@ -171,19 +170,6 @@ async def test_the_control_here_both_are_offered(redis: Redis) -> None:
     assert [one.action for row in page.sections[1].entries for one in row.buttons] == ["withdraw"]
 
 
-class Board:
-    """Shows pages, except while it is away."""
-
-    def __init__(self) -> None:
-        self.shown: list[str] = []
-        self.failing: list[Exception] = []
-
-    async def publish_home(self, person: str, page: HomeView) -> None:
-        if self.failing:
-            raise self.failing.pop()
-        self.shown.append(person)
-
-
 @pytest.mark.parametrize(
     ("failure", "again"),
     [
@@ -193,18 +179,23 @@ class Board:
     ],
 )
 async def test_what_the_store_interrupts_is_renewed_later(redis: Redis, failure: Exception, again: bool) -> None:
-    bot, board = Bot(redis), Board()
+    bot, shown, failing = Bot(redis), list[str](), [failure]
+
+    async def publish_home(person: str, page: HomeView) -> None:
+        if failing:
+            raise failing.pop()
+        shown.append(person)
+
     builder = bot.ingress.features.home.builder
-    core = replace(builder.core, platform=replace(builder.core.platform, publish_home=board.publish_home))
+    core = replace(builder.core, platform=replace(builder.core.platform, publish_home=publish_home))
     refresher = HomeRefresher(core, builder.pages, replace(builder, core=core).build_home)
     await builder.pages.save_place("U1", HomePlace())
     for person in ("U1", "U2"):
         await builder.pages.mark_person(person)
-    board.failing.append(failure)
     if again:
         with pytest.raises(StoreUnavailableError):
             await refresher.refresh_changed_homes()
         await bot.redis.delete(bot.keys.build_key(bot.keys.get_partition("U1"), "home_turn", "U1"))
     await refresher.refresh_changed_homes()
-    assert board.shown == (["U1"] if again else []), "only who has theirs open; what Slack refuses is not repeated"
+    assert shown == (["U1"] if again else []), "only who has theirs open; what Slack refuses is not repeated"
     assert await builder.pages.take_changed_people(9) == []

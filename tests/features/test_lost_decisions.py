@@ -21,10 +21,8 @@ async def look_for_lost(bot: Bot, cause: str) -> None:
 async def decide_and_lose(bot: Bot, reader: str, choice: str) -> None:
     """Carry out and show a press, then reset the store to its state before."""
     approval = await bot.load_approval()
-    key, index = (
-        bot.approvals.build_approval_key(approval.id),
-        bot.keys.build_key(bot.keys.get_partition(approval.id), "open"),
-    )
+    key = bot.approvals.build_approval_key(approval.id)
+    index = bot.keys.build_key(bot.keys.get_partition(approval.id), "open")
     before = await bot.redis.hgetall(key)
     await bot.press(bot.chat.cards(f"D{reader}")[0], choice, person=reader)
     assert not bot.chat.cards(f"D{reader}") and await bot.redis.zscore(index, approval.id) is None

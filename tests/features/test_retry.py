@@ -52,29 +52,20 @@ def test_every_reason_has_words_that_say_so(reason: StopReason, language: str) -
     assert translate("stopped.undone", language) in text
 
 
-async def test_tried_again_it_is_a_fresh_run_of_the_same_message(redis: Redis) -> None:
+async def test_tried_again_it_is_one_fresh_run_of_the_same_message_however_often_it_is_pressed(redis: Redis) -> None:
     bot = await stopped(redis, mail(), DONE)
-    [button] = bot.chat.buttons()
-    await bot.press_retry(button)
-    [card] = bot.chat.cards()
-    await bot.press(card, "send")
-    assert len(bot.mailer.mails) == 1 and answers(bot)[-1] == "好的。"
-    assert "给李四发邮件" in bot.model.requests[-1][-3]["content"] and bot.chat.buttons() == [], (
-        "the old button is gone"
-    )
-    old, new = (await bot.runs.load_run(button.approval)), (await bot.runs.load_run(card.buttons[0].approval))
-    assert old is not None and old.retry_press and new is None
-    assert "run.anew" in await bot.list_journal_kinds()
-
-
-async def test_pressed_twice_it_runs_once(redis: Redis) -> None:
-    bot = await stopped(redis, DONE, ModelReply(text="第二次"))
     [button] = bot.chat.buttons()
     await bot.put_retry(button, id="one")
     await bot.press_retry(button, id="two")
-    assert answers(bot)[1:] == ["好的。"] and [text for _, text in bot.chat.ephemerals] == [
-        "已经在重新处理了，这次点击没有做任何事。"
-    ]
+    assert [told for _, told in bot.chat.ephemerals] == ["已经在重新处理了，这次点击没有做任何事。"]
+    [card] = bot.chat.cards()
+    await bot.press(card, "send")
+    assert len(bot.mailer.mails) == 1 and answers(bot)[-1] == "好的。"
+    assert "给李四发邮件" in bot.model.requests[-1][-3]["content"]
+    assert bot.chat.buttons() == [], "the old button is gone"
+    old, new = (await bot.runs.load_run(button.approval)), (await bot.runs.load_run(card.buttons[0].approval))
+    assert old is not None and old.retry_press and new is None
+    assert "run.anew" in await bot.list_journal_kinds()
 
 
 async def test_only_its_writer_may(redis: Redis) -> None:
@@ -99,18 +90,14 @@ async def test_a_button_of_an_older_stop_is_stale(redis: Redis) -> None:
     assert answers(bot)[2:] == ["好的。"], "control: the newest one counts"
 
 
-async def test_a_run_that_is_not_known_or_did_not_stop_is_not_begun_anew(redis: Redis) -> None:
-    bot = await stopped(redis, DONE)
-    [button] = bot.chat.buttons()
-    await redis.delete(bot.runs._build_run_key(button.approval))
-    await bot.press_retry(button)
-    assert len(answers(bot)) == 1 and "找不到" in bot.chat.ephemerals[-1][1]
-
-
-async def test_what_stops_again_can_be_tried_again(redis: Redis) -> None:
+async def test_what_stops_again_can_be_tried_again_and_a_run_that_is_not_known_cannot(redis: Redis) -> None:
     bot = await stopped(redis, *STUCK, DONE)
-    await bot.press_retry(bot.chat.buttons()[0], id="first")
+    [unknown] = bot.chat.buttons()
+    await bot.press_retry(unknown, id="first")
     [button] = bot.chat.buttons()
+    await redis.delete(bot.runs._build_run_key(unknown.approval))
+    await bot.press_retry(unknown, id="unknown")
+    assert len(answers(bot)) == 2 and "找不到" in bot.chat.ephemerals[-1][1]
     await bot.press_retry(button, id="second")
     assert answers(bot)[2:] == ["好的。"] and bot.chat.buttons() == []
 

@@ -15,18 +15,20 @@ from bot.approvals.state import create_approval
 from bot.chat.messages import Click
 from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.core.timing import Timing
-from bot.core.work_items import APPROVE_SET, ButtonPressed, build_set_id
+from bot.core.work_items import APPROVE_SET, build_set_id
 from bot.features.sets.set_store import ApprovalSet, ApprovalSetStore, SetEntry
 from bot.queue.lanes import Lanes
 from bot.queue.worker import Worker
 from bot.queue.writes import HSet, Write, apply_writes
 from bot.storage.approvals import RECORD_KIND, ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
+from tests.approvals.approval_walk import make_plan
+from tests.harness.approval_sets import put_press
 from tests.harness.memory_bot import TODAY, Bot
-from tests.harness.memory_platform import DM
-from tests.tools.company import LI, ZHANG
-from tools.spec import CardChoice, EffectPlace, FrozenModel, Gate, Privacy, Proposal, TextRef, ToolOutcome
-from tools.tool import Tool, ToolContext
+from tests.harness.tools import build_tool
+from tests.tools.company import LI
+from tools.spec import CardChoice, EffectPlace, FrozenModel, Gate, Privacy, TextRef, ToolOutcome
+from tools.tool import ToolContext
 
 SETS, SINGLES, GROUP, WORKERS = 12, 12, 5, 4
 
@@ -41,22 +43,9 @@ class Signing:
 
     def __init__(self) -> None:
         self.done = Counter[str]()
-        self.tool = Tool(
-            name="sign",
-            purpose="Signs.",
-            use_when="",
-            avoid_when="",
-            args=SignArgs,
-            returns="",
-            errors={},
-            example={},
-            run=self.run,
-            gate=Gate.APPROVE,
-            effect_place=EffectPlace.ENGINE,
-            stored_args=SignArgs,
-            is_idempotent=False,
-            privacy=Privacy.PRIVATE,
-        )
+        effect = {"gate": Gate.APPROVE, "effect_place": EffectPlace.ENGINE, "stored_args": SignArgs}
+        more = {"is_idempotent": False, "privacy": Privacy.PRIVATE}
+        self.tool = build_tool("sign", SignArgs, self.run, **effect, **more)
 
     async def run(self, context: ToolContext, args: SignArgs) -> ToolOutcome:
         self.done[args.task] += 1
@@ -68,15 +57,9 @@ async def open_cards(bot: Bot, count: int) -> list[Approval]:
     cards = []
     for number in range(count):
         task = f"T-{number:04d}"
-        proposal = Proposal(
-            args={"task": task},
-            title=TextRef(key="result.tasks", params={"n": 1}),
-            fields=(),
-            deciders=(LI.id,),
-            requester=ZHANG.id,
-            choices=tuple(CardChoice(name=one, fixed_args={"decision": one}) for one in ("approve", "reject")),
-            subject=task,
-        )
+        choices = tuple(CardChoice(name=one, fixed_args={"decision": one}) for one in ("approve", "reject"))
+        about = {"args": {"task": task}, "deciders": (LI.id,), "choices": choices, "subject": task}
+        proposal = make_plan(number).model_copy(update=about)
         id_ = bot.keys.derive_id("A", bot.keys.get_partition(task), task)
         asked = OpenCard(approval=id_, tool="sign", gate=Gate.APPROVE, proposal=proposal, caller="", place=None)
         period = await measure_open_time(bot.handlers.cards, proposal, "")
@@ -92,9 +75,8 @@ async def open_set(bot: Bot, name: str, cards: list[Approval]) -> ApprovalSet:
     entries = tuple(
         SetEntry(approval=c.id, version=c.version, seal=c.seal, request=c.proposal.subject, about=about) for c in cards
     )
-    made = ApprovalSet(
-        id=build_set_id(LI.id, name), person=LI.id, entries=entries, ticked=tuple(range(len(entries))), made_ms=0
-    )
+    ticked = tuple(range(len(entries)))
+    made = ApprovalSet(id=build_set_id(LI.id, name), person=LI.id, entries=entries, ticked=ticked, made_ms=0)
     store = ApprovalSetStore(bot.redis, bot.keys)
     await apply_writes(bot.redis, bot.keys, bot.keys.get_partition(made.id), [store.build_save_write(made)])
     return made
@@ -103,19 +85,10 @@ async def open_set(bot: Bot, name: str, cards: list[Approval]) -> ApprovalSet:
 @asynccontextmanager
 async def workers(bot: Bot, count: int) -> AsyncIterator[None]:
     """Run workers like those of several processes over one Redis."""
-    running = []
-    for _ in range(count):
-        lanes = Lanes(bot.redis, bot.keys, lease_ms=30_000, record_kind=RECORD_KIND)
-        bury = DeadLetterStore(bot.redis, bot.keys).build_bury_writes
-        running.append(
-            Worker(
-                lanes,
-                bot.dispatcher,
-                bury=bury,
-                concurrency=16,
-                timing=Timing(poll_s=0.05, relay_pause_s=0.02, grace_s=5),
-            )
-        )
+    bury = DeadLetterStore(bot.redis, bot.keys).build_bury_writes
+    timing = Timing(poll_s=0.05, relay_pause_s=0.02, grace_s=5)
+    lanes = [Lanes(bot.redis, bot.keys, lease_ms=30_000, record_kind=RECORD_KIND) for _ in range(count)]
+    running = [Worker(one, bot.dispatcher, bury=bury, concurrency=16, timing=timing) for one in lanes]
     tasks = [asyncio.create_task(one.run()) for one in running]
     try:
         yield
@@ -129,21 +102,17 @@ async def press_everything(bot: Bot, cards: list[Approval]) -> None:
     """Press every card by sets and by itself, all at once, until nothing is left to do."""
     groups = [cards[start : start + GROUP] for start in range(0, len(cards), GROUP)]
     sets = [await open_set(bot, f"{n}:{m}", group) for n, group in enumerate(groups) for m in range(SETS)]
-    clicks = [build_click(one.id, one.version, APPROVE_SET, "set") for one in sets]
-    clicks += [build_click(one.id, one.version, "approve", str(n)) for one in cards for n in range(SINGLES)]
+    presses = [(APPROVE_SET, "set", one) for one in sets]
+    presses += [("approve", str(n), one) for one in cards for n in range(SINGLES)]
+    puts = [
+        put_press(bot, choice, id_=f"{name}:{one.id}", version=one.version, lane=one.id)
+        for choice, name, one in presses
+    ]
     async with workers(bot, WORKERS):
-        for start in range(0, len(clicks), 50):
-            await asyncio.gather(*(put(bot, one) for one in clicks[start : start + 50]))
+        for start in range(0, len(puts), 50):
+            await asyncio.gather(*puts[start : start + 50])
         while any([await bot.redis.zcard(bot.keys.build_key(n, "z")) for n in range(bot.keys.partitions)]):
             await asyncio.sleep(0.05)
-
-
-def build_click(lane: str, version: int, choice: str, name: str) -> Click:
-    return Click(id=f"{name}:{lane}", approval=lane, version=version, choice=choice, person=LI.id, place=DM)
-
-
-async def put(bot: Bot, click: Click) -> None:
-    await Lanes(bot.redis, bot.keys).enqueue(click.approval, click.id, ButtonPressed(click=click).model_dump_json())
 
 
 @pytest.mark.slow

@@ -36,12 +36,8 @@ SHORT = {"leave_type": "personal", "start_date": "2026-12-02", "end_date": "2026
 """One working day: passes by rule."""
 TAXI = {"amount": "86.5", "category": "transport", "reason": "去客户现场", "approver": "U2"}
 
-CHOICE = parse_policy(
-    "".join(
-        f'[[policy]]\nprocess = "{process}"\nlevel = "approver"\nwho = ["manager"]\nothers = "flagged"\n'
-        for process in ("leave", "expense")
-    )
-)
+ROW = '[[policy]]\nprocess = "{}"\nlevel = "approver"\nwho = ["manager"]\nothers = "flagged"\n'
+CHOICE = parse_policy(ROW.format("leave") + ROW.format("expense"))
 """Rows of a company whose people may choose who approves; whom the rules do not name is flagged."""
 
 
@@ -67,14 +63,6 @@ def refused(process: Process, form: dict[str, str], initiator: Person = ZHANG, *
 
 def request(process: Process, form: dict[str, str], *, id: str = "L-0001", status: Status = Status.WAITING) -> Request:
     """Another request of 张三's."""
-    return Request(
-        id=id,
-        process=process.key,
-        definition=process.definition.version,
-        form=process.form_version,
-        initiator=ZHANG.id,
-        status=status,
-        filled=filled(process, form),
-        started=NOW,
-        changed=NOW,
-    )
+    version = {"definition": process.definition.version, "form": process.form_version}
+    about = {"initiator": ZHANG.id, "filled": filled(process, form), "started": NOW, "changed": NOW}
+    return Request(id=id, process=process.key, status=status, **version, **about)

@@ -1,10 +1,8 @@
 """A small company for the tests of tools: people, a desk, and the ways tools are used."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
@@ -17,11 +15,11 @@ from bot.agent.tool_executor import ReadCache, ToolExecutor, format_observation
 from bot.agent.tool_search import ToolSelector
 from bot.core.i18n import render_receipt_line, render_value, translate_label
 from tests.harness.memory_mailer import MemoryMailer
+from tests.harness.memory_platform import MemoryDirectory
 from tests.harness.memory_store import MemoryStore
 from tests.tools.company import GONE, LI, LIN, LONG, NOW, PEOPLE, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO, filled
 from tools.catalog import TOOLS
 from tools.outside import Outside
-from tools.ports import CardService
 from tools.requests.start_tools import StartTools
 from tools.spec import Caller, EffectPlace, Person, Proposal, ToolError, ToolOutcome
 from tools.tasks.task_actions import StoredDecision, check_task_decision
@@ -41,30 +39,11 @@ async def allow_sending() -> None:
     """The lease is always ours here."""
 
 
-@dataclass
-class People:
-    """The directory, in memory."""
+class People(MemoryDirectory):
+    """The directory, in memory: it is as fresh as can be."""
 
-    known: list[Person] = field(default_factory=lambda: list(PEOPLE))
-
-    async def find_person(self, person: str) -> Person | None:
-        return next((p for p in self.known if p.id == person), None)
-
-    async def list_people(self) -> tuple[Person, ...]:
-        return tuple(self.known)
-
-    def change(self, person: Person, **fields: Any) -> None:
-        """What the directory says from here on."""
-        self.known = [one.model_copy(update=fields) if one.id == person.id else one for one in self.known]
-
-    async def refresh_people(self, people: Iterable[str]) -> None:
-        """Nothing is remembered here: it is as fresh as can be."""
-
-
-def office(store: Any = None, processes: Sequence[Process] = (), policy: Sequence[PolicyRow] = ()) -> Office:
-    people = People()
-    engine = EmbeddedEngine(store or MemoryStore(), processes or load_shipped_processes(), people, policy=policy)
-    return Office(people, engine, MemoryMailer())
+    def change(self, person: Person | str, **changes: object) -> None:
+        super().change(person if isinstance(person, str) else person.id, **changes)
 
 
 @dataclass
@@ -74,25 +53,30 @@ class Office:
     mailer: MemoryMailer
     keys: Any = field(default_factory=lambda: count(1))
     now: datetime = NOW
-    cards: CardService | None = None
+    services: dict[str, Any] = field(default_factory=dict)
+    """What tools are given besides, such as a handbook."""
 
     @property
     def desk(self) -> ToolServices:
-        return ToolServices(directory=self.people, engine=self.engine, cards=self.cards, render_text=render_value)
+        return ToolServices(directory=self.people, engine=self.engine, render_text=render_value, **self.services)
 
     @property
     def outside(self) -> Outside:
         return Outside(mailer=self.mailer, assert_may_send=allow_sending)
 
     def use(self, person: Person, key: str = "") -> ToolContext:
-        return ToolContext(
-            self.desk, Caller(person), self.now.astimezone(person.zone), idempotency_key=key or f"k{next(self.keys)}"
-        )
+        key = key or f"k{next(self.keys)}"
+        return ToolContext(self.desk, Caller(person), self.now.astimezone(person.zone), idempotency_key=key)
+
+    async def read(self, person: Person, tool: str, /, **args: Any) -> ToolOutcome:
+        """Use a tool that only reads."""
+        card = known(tool)
+        outcome: ToolOutcome = await seen(card, card.run(self.use(person), card.args.model_validate(args)))
+        return outcome
 
     async def look(self, person: Person, tool: str, /, **args: Any) -> dict[str, Any]:
         """What a tool that only reads gives the model."""
-        card = known(tool)
-        return (await seen(card, card.run(self.use(person), card.args.model_validate(args)))).data
+        return (await self.read(person, tool, **args)).data
 
     async def plan(self, person: Person, tool: str, /, **args: Any) -> Proposal:
         card = known(tool)
@@ -101,14 +85,9 @@ class Office:
         return plan
 
     async def press(
-        self,
-        person: Person,
-        tool: str,
-        plan: Proposal,
-        choice: str,
-        form: Mapping[str, str] | None = None,
+        self, person: Person, tool: str, plan: Proposal, choice: str, form: Mapping[str, str] | None = None,
         key: str = "",
-    ) -> ToolOutcome:
+    ) -> ToolOutcome:  # fmt: skip
         """A button pressed by somebody: what runs is exactly what the plan and the button say."""
         card = known(tool)
         assert card.stored_args is not None
@@ -149,6 +128,12 @@ class Office:
         return await self.press(person, "decide_task", await self.card(task), choice, form, key)
 
 
+def office(store: Any = None, processes: Sequence[Process] = (), policy: Sequence[PolicyRow] = ()) -> Office:
+    people = People()
+    engine = EmbeddedEngine(store or MemoryStore(), processes or load_shipped_processes(), people, policy=policy)
+    return Office(people, engine, MemoryMailer())
+
+
 def known(tool: str) -> Tool:
     return next(card for card in TOOLS if card.name == tool)
 
@@ -158,9 +143,7 @@ async def seen(card: Tool, work: Any) -> Any:
     try:
         return await work
     except ToolError as error:
-        assert error.code in {*card.errors, *card.also}, (
-            f"{card.name} raises {error.code}, which its card does not name"
-        )
+        assert error.code in {*card.errors, *card.also}, f"{card.name} raises {error.code}: not on its card"
         assert render_value(error.note, "en"), "and has everything that its sentence says"
         raise
 
@@ -216,9 +199,8 @@ async def called(there: Office, tool: str, given: dict[str, Any]) -> tuple[Any, 
     """A call by a model: what is kept, what it came to, and what the model reads of an error."""
     hands = ToolExecutor(ToolSelector(TOOLS, {}, 30, await starts(there)))
     proposed = ToolCallRequest(model_id="call_0", tool=tool, args=given, reason="why")
-    call, result = await hands.execute_call(
-        there.use(ZHANG), ReadCache(), "R1:1:0", proposed, refuse_gated=False, offered=[tool]
-    )
+    more = {"refuse_gated": False, "offered": [tool]}
+    call, result = await hands.execute_call(there.use(ZHANG), ReadCache(), "R1:1:0", proposed, **more)
     card = hands.selector.find_tool(tool)
     told = {} if isinstance(result, Proposal) else json.loads(format_observation(result, card))
     return call, result, told

@@ -75,9 +75,7 @@ async def test_another_name_is_read_as_the_offered_one(
         ("request_status", {"request": "L-0001", "form_sha": "0"}, "form_sha"),
     ],
 )
-async def test_what_could_mean_two_things_is_asked_back(
-    there: Office, tool: str, written: dict[str, Any], odd: str
-) -> None:
+async def test_what_is_ambiguous_is_asked_back(there: Office, tool: str, written: dict[str, Any], odd: str) -> None:
     told = (await called(there, tool, written))[2]
     assert told["error"] == "bad_arguments" and f" {odd}: Extra inputs" in told["message"]
 
@@ -93,9 +91,7 @@ async def test_what_could_mean_two_things_is_asked_back(
         ("resubmit_request", {"request_id": "L-0001", "form": {"days": "2"}, "seen": "x"}),
     ],
 )
-async def test_what_a_card_stores_keeps_the_names_of_every_version(
-    there: Office, tool: str, stored: dict[str, Any]
-) -> None:
+async def test_what_a_card_stores_keeps_the_names_it_had(there: Office, tool: str, stored: dict[str, Any]) -> None:
     read = known(tool).stored_args
     assert read is not None and read.model_validate(stored)
     if tool in ("cc_request", "comment_request", "withdraw_request"):

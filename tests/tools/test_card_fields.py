@@ -23,10 +23,8 @@ FULL = {"approver": "U2", "kind": "annual", "handover": "U5", "cc": "U5,U3"}
 
 
 async def shown(process: Process, found: FilledForm, language: str) -> dict[str, str]:
-    return {
-        translate_label(f.label, language): render_value(f.value, language)
-        for f in await build_form_card_fields(People(), process, found)
-    }
+    fields = await build_form_card_fields(People(), process, found)
+    return {translate_label(one.label, language): render_value(one.value, language) for one in fields}
 
 
 async def test_the_balance_is_shown_and_everybody_who_decides_or_is_told_is_on_the_card() -> None:

@@ -4,16 +4,19 @@ import email
 import email.policy
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.message import EmailMessage
+from typing import Any
 
 import pytest
 
-from bot.core.i18n import render_value
+from bot.core.i18n import render_value, translate
 from tests.harness.corpus import corpus
 from tests.tools.office import LI, PEOPLE, SICK, WANG, ZHANG, ZHAO, Office, office, refused, title
 from tools.effect_parts import EffectParts, PartState
+from tools.languages import LANGUAGES
+from tools.mail.completeness import SHORT, is_template, require_complete_draft
 from tools.mail.send_email import MAX_RECIPIENTS, SendEmailArgs, build_message_id, run_send_email
 from tools.mail.smtp import SmtpMailer
 from tools.spec import EffectUnknownError, Identities, Person, Proposal, ReceiptLine, TextRef, ToolError, ToolOutcome
@@ -138,10 +141,10 @@ async def test_no_name_writes_a_header_or_a_line(name: str) -> None:
     author = ZHANG.model_copy(update={"name": name})
     there.people.known = [author, *there.people.known[1:]]
     plan = await there.plan(author, "send_email", **MAIL)
-    async with server({}) as (url, received):
-        there.mailer = mailer(url)  # type: ignore[assignment]
+    async with server() as post:
+        there.mailer = mailer(post.url)  # type: ignore[assignment]
         await there.press(author, "send_email", plan, "send")
-    (raw,) = received
+    [raw] = post.received
     message = parsed(raw)
     ours = {"From", "To", "Reply-To", "Subject", "Message-ID", "Date", "Auto-Submitted", "MIME-Version"}
     assert set(message.keys()) == {*ours, "Content-Type", "Content-Transfer-Encoding"} and len(message.keys()) == 10
@@ -264,24 +267,25 @@ async def test_of_several_each_who_has_it_not_has_a_reason_and_whether_it_may_go
 
 
 async def send_with(there: Office, plan: Proposal, parts: EffectParts) -> ToolOutcome:
-    return await run_send_email(
-        replace(there.use(ZHANG), parts=parts, outside=there.outside), SendEmailArgs.model_validate(plan.args)
-    )
+    use = replace(there.use(ZHANG), parts=parts, outside=there.outside)
+    return await run_send_email(use, SendEmailArgs.model_validate(plan.args))
 
 
 # --- over a real socket -------------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def server(
-    answers: dict[str, str | None], heard: list[str] | None = None
-) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """An SMTP server that says what it is told to: command → answer, or None to hang up. `heard`: its commands."""
-    received: list[bytes] = []
+@dataclass
+class Server:
+    """An SMTP server that says what it is told to: command → answer, or None to hang up."""
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    answers: dict[str, str | None]
+    url: str = ""
+    heard: list[str] = field(default_factory=list)
+    received: list[bytes] = field(default_factory=list)
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         def say(command: str, usual: str) -> bool:
-            answer = answers.get(command, usual)
+            answer = self.answers.get(command, usual)
             if answer is not None:
                 writer.write(f"{answer}\r\n".encode())
             return answer is not None
@@ -289,15 +293,24 @@ async def server(
         going = say("greeting", "220 hello")
         while going and (line := await reader.readline()):
             command = line.split()[0].decode().upper() if line.split() else ""
-            if heard is not None:
-                heard.append(line.decode().strip())
+            self.heard.append(line.decode().strip())
             going = say(command, "354 go on" if command == "DATA" else "250 fine")
-            if command == "DATA" and "DATA" not in answers:
-                received.append((await reader.readuntil(b"\r\n.\r\n")).removesuffix(b".\r\n"))
+            if command == "DATA" and "DATA" not in self.answers:
+                self.received.append((await reader.readuntil(b"\r\n.\r\n")).removesuffix(b".\r\n"))
                 going = say("text", "250 taken")
 
-    async with listening(talk) as url:
-        yield url, received
+    async def send(self, to: Person = LI, subject: str = "s", body: str = "b", reply_to: str = "") -> None:
+        await mailer(self.url).send_mail(to, subject, body, "<x@y>", reply_to)
+
+    def list_commands(self, *verbs: str) -> list[str]:
+        return [line for line in self.heard if line.startswith(verbs)]
+
+
+@asynccontextmanager
+async def server(**answers: str | None) -> AsyncIterator[Server]:
+    there = Server(answers)
+    async with listening(there.talk) as there.url:
+        yield there
 
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -334,23 +347,23 @@ def parsed(raw: bytes) -> EmailMessage:
 
 
 async def test_what_arrives_is_what_was_sent() -> None:
-    body = "李四你好：\n.\n..两个点\n" + "长" * 500 + " 😀"
-    async with server({}) as (url, received):
-        await mailer(url).send_mail(LI, "请假申请：" + "很长" * 40, body, "<abc@countersign>")
-        await mailer(url).send_mail(LI, "Hello", "first\n.\nlast", "<abc@countersign>")
-    raw, english = received
+    subject, body = "请假申请：" + "很长" * 40, "李四你好：\n.\n..两个点\n" + "长" * 500 + " 😀"
+    texts = (body, "Meet me at the café.\n", "请看。\n", "x" * 2_000 + "é\n")
+    async with server() as there:
+        await there.send(body="first\n.\nlast")
+        for text in texts:
+            await there.send(LI, subject, text)
+    english, *received = there.received
     assert b"first\r\n..\r\nlast" in english
-    message = parsed(raw)
-    assert message["Subject"] == "请假申请：" + "很长" * 40
-    assert (message["To"], message["Message-ID"]) == ("李四 <lisi@example.com>", "<abc@countersign>")
-    assert message.get_content().splitlines() == body.splitlines()
-    assert message.get_payload(decode=True).count(b"\n") == message.get_payload(decode=True).count(b"\r\n"), "RFC 2046"
-    for text in (body, "Meet me at the café.\n", "请看。\n", "x" * 2_000 + "é\n"):
-        async with server({}) as (url, received):
-            await mailer(url).send_mail(LI, "周报", text, "<abc@countersign>")
-        (raw,) = received
+    for raw, text in zip(received, texts, strict=True):
         assert raw.isascii() and max(map(len, raw.split(b"\r\n"))) <= 998, "not every server takes eight bits"
-        assert parsed(raw).get_content().replace("\r\n", "\n").rstrip("\n") == text.rstrip("\n")
+        message = parsed(raw)
+        assert message.get_content().replace("\r\n", "\n").rstrip("\n") == text.rstrip("\n")
+        assert (message["Subject"], message["To"], message["Message-ID"]) == (
+            subject, "李四 <lisi@example.com>", "<x@y>",
+        )  # fmt: skip
+        lines = message.get_payload(decode=True)
+        assert lines.count(b"\n") == lines.count(b"\r\n"), "RFC 2046"
 
 
 class TakenOverError(Exception):
@@ -367,32 +380,25 @@ async def test_who_may_not_send_any_more_is_stopped_after_the_server_has_taken_t
     async def keep_lane() -> None:
         asked.append("asked")
 
-    async with server({}) as (url, received):
-        sender = SmtpMailer(url, "bot@example.com", assert_may_send=lose_lane)
+    async with server() as there:
+        sender = SmtpMailer(there.url, "bot@example.com", assert_may_send=lose_lane)
         with pytest.raises(TakenOverError):
             await sender.send_mail(LI, "s", "b", "<x@y>")
-        sender = SmtpMailer(url, "bot@example.com", assert_may_send=keep_lane)
+        sender = SmtpMailer(there.url, "bot@example.com", assert_may_send=keep_lane)
         await sender.send_mail(LI, "s", "from the other process", "<x@y>")
-    assert len(received) == 1 and b"from the other process" in received[0] and asked == ["asked"]
-
-
-def test_a_wrong_sender_is_not_taken_for_a_wrong_recipient() -> None:
-    with pytest.raises(ValueError, match="MAIL_FROM"):
-        SmtpMailer("smtp://127.0.0.1:25", "Countersign <bot@>")
+    [raw] = there.received
+    assert b"from the other process" in raw and asked == ["asked"]
 
 
 @pytest.mark.parametrize("sender", ["Countersign <bot@example.com>", "bot@example.com"])
 async def test_the_envelope_says_from_whom_to_whom_and_the_headers_that_a_program_wrote(sender: str) -> None:
-    heard: list[str] = []
-    async with server({}, heard) as (url, received):
+    async with server() as there:
         before = datetime.now(UTC).replace(microsecond=0)
-        await SmtpMailer(url, sender).send_mail(LI, "s", "b", "<x@y>", "张三 <zhangsan@example.com>")
-        await mailer(url).send_mail(LI, "s", "b", "<x@y>")
-    first, second = map(parsed, received)
-    assert [line.split(" ", 1) for line in heard if line.startswith(("MAIL", "RCPT"))] == 2 * [
-        ["MAIL", "FROM:<bot@example.com>"],
-        ["RCPT", "TO:<lisi@example.com>"],
-    ]
+        await SmtpMailer(there.url, sender).send_mail(LI, "s", "b", "<x@y>", "张三 <zhangsan@example.com>")
+        await there.send()
+    first, second = map(parsed, there.received)
+    envelope = ["MAIL FROM:<bot@example.com>", "RCPT TO:<lisi@example.com>"]
+    assert there.list_commands("MAIL", "RCPT") == 2 * envelope
     assert (first["From"], first["Reply-To"]) == (sender, "张三 <zhangsan@example.com>")
     assert "Reply-To" not in second
     assert before <= first["Date"].datetime <= datetime.now(UTC)
@@ -401,14 +407,12 @@ async def test_the_envelope_says_from_whom_to_whom_and_the_headers_that_a_progra
 
 
 async def test_who_is_named_in_the_url_logs_in() -> None:
-    heard: list[str] = []
-    async with server({"EHLO": "250-hello\r\n250 AUTH PLAIN", "AUTH": "235 welcome"}, heard) as (url, _):
-        await mailer(url.replace("//", "//m%65:se%40cret@")).send_mail(LI, "s", "b", "<x@y>")
+    async with server(EHLO="250-hello\r\n250 AUTH PLAIN", AUTH="235 welcome") as there:
+        await mailer(there.url.replace("//", "//m%65:se%40cret@")).send_mail(LI, "s", "b", "<x@y>")
         login = "AUTH PLAIN " + base64.b64encode(b"\0me\0se@cret").decode()
-        assert heard.index(login) < heard.index("MAIL FROM:<bot@example.com>")
-        heard.clear()
-        await mailer(url).send_mail(LI, "s", "b", "<x@y>")
-        assert not any(line.startswith("AUTH") for line in heard)
+        assert there.heard.index(login) < there.heard.index("MAIL FROM:<bot@example.com>")
+        await there.send()
+        assert there.list_commands("AUTH") == [login]
 
 
 async def test_smtps_says_nothing_in_the_clear() -> None:
@@ -426,33 +430,24 @@ async def test_smtps_says_nothing_in_the_clear() -> None:
 @corpus(
     ("answers", "code"),
     [
-        ({"greeting": "554 go away"}, "mail_refused"),
-        ({"greeting": "421 too busy"}, "mail_later"),
-        ({"greeting": None}, "mail_down"),
-        ({"MAIL": "550 no"}, "mail_refused"),
-        ({"MAIL": None}, "mail_down"),
-        ({"RCPT": "550 nobody here"}, "mail_refused"),
-        ({"RCPT": None}, "mail_down"),
-        ({"RCPT": "450 4.2.0 greylisted"}, "mail_later"),
-        ({"MAIL": "451 later"}, "mail_later"),
-        ({"DATA": "451 later"}, "mail_later"),
-        ({"text": "452 no room now"}, "mail_later"),
-        ({"text": "421 going down"}, "mail_later"),
-        ({"text": "552 too big"}, "mail_refused"),
-        ({}, ""),
+        ({"greeting": "554 go away"}, "mail_refused"), ({"greeting": "421 too busy"}, "mail_later"),
+        ({"greeting": None}, "mail_down"), ({"MAIL": "550 no"}, "mail_refused"), ({"MAIL": None}, "mail_down"),
+        ({"RCPT": "550 nobody here"}, "mail_refused"), ({"RCPT": None}, "mail_down"),
+        ({"RCPT": "450 4.2.0 greylisted"}, "mail_later"), ({"MAIL": "451 later"}, "mail_later"),
+        ({"DATA": "451 later"}, "mail_later"), ({"text": "452 no room now"}, "mail_later"),
+        ({"text": "421 going down"}, "mail_later"), ({"text": "552 too big"}, "mail_refused"), ({}, ""),
     ],
-)
+)  # fmt: skip
 async def test_surely_not_sent_and_what_a_look_at_the_server_finds(answers: dict[str, str | None], code: str) -> None:
-    heard: list[str] = []
-    async with server(answers, heard) as (url, received):
+    async with server(**answers) as there:
         if "greeting" in answers:
-            assert (await refused(mailer(url).probe_server())).code == code
+            assert (await refused(mailer(there.url).probe_server())).code == code
         else:
-            await mailer(url).probe_server()
-            assert heard
-        assert not received and not any(line.startswith("MAIL") for line in heard), "a look sends nothing"
+            await mailer(there.url).probe_server()
+            assert there.heard
+        assert not there.received and not there.list_commands("MAIL"), "a look sends nothing"
         if code:
-            error = await refused(mailer(url).send_mail(LI, "s", "b", "<x@y>"))
+            error = await refused(there.send())
             assert (error.code, error.is_temporary) == (code, code == "mail_later")
 
 
@@ -473,57 +468,139 @@ async def test_a_silent_server_is_given_up_and_so_is_one_that_is_not_there() -> 
         ("smtp://me:secret@127.0.0.1", None),
         ("smtp://me:secret@localhost", None),
         ("smtps://me:secret@mail.example.com", False),
-        *((odd, "refused") for odd in ("http://host", "smtp://", "host:25", "")),
     ],
 )
-def test_encryption_is_demanded_where_a_password_travels_and_else_taken_where_offered(
-    url: str, start_tls: bool | str | None
-) -> None:
+def test_encryption_is_demanded_where_a_password_travels_and_else_taken_where_offered(url: str, start_tls: Any) -> None:
     """`None`: where it is offered. An `smtps` connection is encrypted from the beginning."""
-    if start_tls == "refused":
+    assert SmtpMailer(url, "bot@example.com")._options["start_tls"] is start_tls
+    for odd in ("http://host", "smtp://", "host:25", ""):
         with pytest.raises(ValueError, match="smtp://host:port"):
-            SmtpMailer(url, "bot@example.com")
-    else:
-        assert SmtpMailer(url, "bot@example.com")._options["start_tls"] is start_tls
+            SmtpMailer(odd, "bot@example.com")
+    with pytest.raises(ValueError, match="MAIL_FROM"):
+        SmtpMailer(url, "Countersign <bot@>")
 
 
 ELSEWHERE = "250-hello\r\n250-SMTPUTF8\r\n250 8BITMIME"
 
 
-@pytest.mark.parametrize("offers", [True, False])
-async def test_a_domain_in_another_script_goes_in_its_ascii_form_whatever_the_server_offers(offers: bool) -> None:
-    heard: list[str] = []
-    person = LI.model_copy(update={"email": "lisi@Straße.例子.公司"})
-    async with server({"EHLO": ELSEWHERE} if offers else {}, heard) as (url, received):
-        await mailer(url).send_mail(person, "s", "b", "<x@y>")
+@pytest.mark.parametrize("answers", [{"EHLO": ELSEWHERE}, {}])
+async def test_a_domain_in_another_script_goes_in_its_ascii_form_whatever_the_server_offers(
+    answers: dict[str, str | None],
+) -> None:
+    async with server(**answers) as there:
+        await there.send(LI.model_copy(update={"email": "lisi@Straße.例子.公司"}))
     ascii_form = "lisi@xn--strae-oqa.xn--fsqu00a.xn--55qx5d"
-    assert f"RCPT TO:<{ascii_form}>" in heard and "MAIL FROM:<bot@example.com>" in heard
-    assert received[0].isascii() and parsed(received[0])["To"] == f"李四 <{ascii_form}>"
+    assert f"RCPT TO:<{ascii_form}>" in there.heard and "MAIL FROM:<bot@example.com>" in there.heard
+    [raw] = there.received
+    assert raw.isascii() and parsed(raw)["To"] == f"李四 <{ascii_form}>"
 
 
 async def test_a_name_in_another_script_needs_a_server_that_offers_it() -> None:
-    heard: list[str] = []
     person = LI.model_copy(update={"email": "李四@例子.公司"})
-    async with server({"EHLO": ELSEWHERE}, heard) as (url, received):
-        await mailer(url).send_mail(person, "周报", "请看。", "<x@y>")
-    assert "RCPT TO:<李四@xn--fsqu00a.xn--55qx5d>" in heard
-    assert "MAIL FROM:<bot@example.com> SMTPUTF8 BODY=8BITMIME" in heard
-    assert "李四@xn--fsqu00a.xn--55qx5d" in received[0].decode()
-    heard.clear()
-    async with server({}, heard) as (url, received):
-        error = await refused(mailer(url).send_mail(person, "s", "b", "<x@y>"))
+    async with server(EHLO=ELSEWHERE) as there:
+        await there.send(person, "周报", "请看。")
+    assert "RCPT TO:<李四@xn--fsqu00a.xn--55qx5d>" in there.heard
+    assert "MAIL FROM:<bot@example.com> SMTPUTF8 BODY=8BITMIME" in there.heard
+    assert "李四@xn--fsqu00a.xn--55qx5d" in there.received[0].decode()
+    async with server() as there:
+        error = await refused(there.send(person))
     assert error.code == "foreign_address" and "李四@例子.公司" in render_value(error.note, "zh")
-    assert not received and not any(line.startswith("RCPT") for line in heard)
+    assert not there.received and not there.list_commands("RCPT")
 
 
 async def test_who_no_header_can_name_is_not_written_to_and_nobody_knows_when_a_server_goes_after_the_text() -> None:
-    async with server({}) as (url, received):
+    async with server() as there:
         wrong_addresses = ("lisi@-.公司", "lisi@a..b", "lisi", "李四@", "李四\n@例子.公司")
         for odd in ({"name": "李四\nBcc: all@example.com"}, *({"email": one} for one in wrong_addresses)):
-            send = mailer(url).send_mail(LI.model_copy(update=odd), "s", "text", "<x@y>")
-            assert (await refused(send)).code == "no_address"
-    assert not received
-    async with server({"text": None}) as (url, received):
+            assert (await refused(there.send(LI.model_copy(update=odd)))).code == "no_address"
+    assert not there.received
+    async with server(text=None) as there:
         with pytest.raises(EffectUnknownError):
-            await mailer(url).send_mail(LI, "s", "b", "<x@y>")
-    assert len(received) == 1, "it may well have been taken"
+            await there.send()
+    assert len(there.received) == 1, "it may well have been taken"
+
+
+# Drafts that are no finished mail
+
+
+@corpus(
+    "text",
+    [
+        "请用户提供邮件内容", "请用户提供", "请提供邮件内容", "等待用户补充邮件正文", "需要您提供邮件的主题和内容",
+        "邮件内容待定", "待补充", "TBD", "[TBD]", "TODO", "N/A", "……无……", "Dear [Your name], thanks",
+        "Dear [Name],\nplease see below.", "Hi {{name}}, how are you?", "Hello ${name}", "Hello <recipient>",
+        "Lorem ipsum dolor sit amet", "【请填写内容】", "[姓名] 你好", "你好，此处填写正文", "（待补充）",
+        "Ask the user for the content", "The user should provide the text.", "Please provide the email content",
+        "email body here", "Content to be provided", "Kind regards, XXXX",
+    ],
+)  # fmt: skip
+def test_templates_are_refused(text: str) -> None:
+    assert is_template(text)
+
+
+@corpus(
+    "text",
+    [
+        "李四你好，请假申请 L-0012 还在等你审批，麻烦看一下。", "【请假通知】张三 11 月 23 日请假",
+        "Please provide the content of the quarterly report by Friday.", "请提供一下上个月的报表",
+        "The body of the car (see picture) is red.", "Could you tell me your name for the badge?",
+        "我们在等用户确认方案，预计下周一有结果，之后我会把最新的排期和负责人名单发给大家。" * 3,
+        "Time: 10:00 [room 3]", "a < b and c > d", "No text was lost.", "内容已经更新，请查收",
+    ],
+)  # fmt: skip
+def test_real_texts_are_not(text: str) -> None:
+    assert not is_template(text)
+
+
+def incomplete(subject: str, body: str, most_subject: int, most_body: int) -> ToolError:
+    with pytest.raises(ToolError) as error:
+        require_complete_draft(subject, body, most_subject, most_body)
+    return error.value
+
+
+@corpus(
+    ("subject", "body", "code", "field"),
+    [
+        ("", "hello", "empty_mail", "subject"),
+        ("hello", " \n ", "empty_mail", "body"),
+        ("hello", "...", "empty_mail", "body"),
+        ("TBD", "hello", "template_mail", "subject"),
+        ("hello", "{{body}}", "template_mail", "body"),
+        ("x" * 201, "hello", "bad_subject", "subject"),
+        ("hello\r\nBcc: all@example.com", "hello", "bad_subject", "subject"),
+        *((f"a{sign}Bcc: b@example.com", "hello", "bad_subject", "subject") for sign in "\n\r\x0b\x85\u2028\u2029\x00"),
+        ("hello", "x" * 10_001, "too_long", "body"),
+        ("hello", "-- \nCountersign  sends this on\u3000behalf of 王五 (wangwu@example.com).", "posing_mail", "body"),
+        ("hello", "你好\n　【本邮件由Ｃountersign 代 王五 发送】", "posing_mail", "body"),
+    ],
+)
+def test_what_is_wrong_with_a_mail_is_named(subject: str, body: str, code: str, field: str) -> None:
+    error = incomplete(subject, body, 200, 10_000)
+    assert (error.code, error.field) == (code, field)
+
+
+@corpus(("key", "language"), [(f"mail.{one}", two) for one in ("first_line", "first_line_alone") for two in LANGUAGES])
+def test_no_body_repeats_the_first_line_under_another_name_except_in_a_quotation(key: str, language: str) -> None:
+    line = translate(key, language, name="王五", address="wangwu@example.com")
+    assert "first line" in incomplete("hello", f"hello\n\n{line}", 200, 10_000).text
+    said = f"hello\n> {line}\nthat is what Countersign sends"
+    assert require_complete_draft("hello", said, 200, 10_000) == ("hello", said)
+
+
+def test_a_text_is_tidied_and_lengths_are_bounded_after_trimming() -> None:
+    assert require_complete_draft(" Hi ", "a\r\nb\rc\x00 \n", 200, 10_000) == ("Hi", "a\nb\nc")
+    assert require_complete_draft("x" * 200, "y" * 10_000, 200, 10_000) == ("x" * 200, "y" * 10_000)
+    assert require_complete_draft(" abcd ", "\r\n12\r\n3\r4\n", 4, 6) == ("abcd", "12\n3\n4")
+    error = incomplete("abcde", "hello", 4, 6)
+    assert (error.code, error.params) == ("bad_subject", {"limit": 4})
+    error = incomplete("abcd", "1234567", 4, 6)
+    label = {"zh": "正文", "en": "The text"}
+    assert (error.code, error.field, error.params) == ("too_long", "body", {"label": label, "limit": 6})
+
+
+def test_what_a_model_writes_when_it_has_nothing_to_write_counts_in_short_texts_only() -> None:
+    asking = "请用户提供邮件内容"
+    assert is_template(asking) and is_template(asking + "。" * (SHORT - len(asking)))
+    assert not is_template(asking + "。" * (SHORT - len(asking) + 1))
+    assert is_template("很长的正文。" * SHORT + "[Your name]"), "a placeholder counts anywhere"
+    assert is_template("[TBD]…") and not is_template("TBD and more")

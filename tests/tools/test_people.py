@@ -1,4 +1,4 @@
-"""Who a name means, and looking people up."""
+"""Who a name means, also where colleagues pose as others; looking people up; and persons as cards name them."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -8,53 +8,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness.corpus import corpus
-from tests.tools.office import GONE, LI, LIN, PEOPLE, WANG, ZHANG, office
-from tools.people.identities import remember_by_list
+from tests.tools.company import CHOICE, GONE, LI, LIN, PEOPLE, SICK, WANG, ZHANG, ZHAO
+from tests.tools.office import Office, office, refused
+from tools.people.identities import identify_people, remember_by_list
 from tools.people.lookalikes import is_lookalike
 from tools.people.names import (
+    PersonMatches,
     choose_name,
     find_people,
-    format_stand_in,
     is_searchable_name,
-    join_in_both_languages,
     list_names_by_language,
     resolve_person,
 )
-from tools.spec import Person, ToolError
+from tools.platform_ids import FILE_ID, MENTION, PERSON_ID
+from tools.spec import CardField, Identities, Person, Proposal, TextRef, ToolError
 
 
 @corpus(
     ("text", "expected"),
     [
-        ("U2", [LI]),
-        ("<@U2>", [LI]),
-        ("<@U2|li>", [LI]),
-        ("李四", [LI]),
-        ("Li Si", [LI]),
-        ("lisi", [LI]),
-        ("  LI   SI ", [LI]),
-        ("Ｌｉ Ｓｉ", [LI]),
-        ("Li\u200b Si\u200f", [LI]),
-        ("李", [LI, LIN]),
-        ("文光", [LIN]),
-        ("zhang", [ZHANG]),
-        ("wu", [WANG]),
-        ("enguan", [LIN]),
-        ("lin@example.com", [LIN]),
-        (" LIN@Example.COM\u200b", [LIN]),
-        ("lin＠example．com", [LIN]),
-        ("l", []),
-        ("", []),
-        ("\u200b", []),
-        ("<@U99>", []),
-        ("<@U2> <@U3>", []),
-        ("钱七", []),
-        ("U6", []),
-        ("张三丰", []),
-        ("lin@", []),
-        ("@lisi", []),
+        ("U2", [LI]), ("<@U2>", [LI]), ("<@U2|li>", [LI]), ("李四", [LI]), ("Li Si", [LI]), ("lisi", [LI]),
+        ("  LI   SI ", [LI]), ("Ｌｉ Ｓｉ", [LI]), ("Li\u200b Si\u200f", [LI]), ("李", [LI, LIN]), ("文光", [LIN]),
+        ("zhang", [ZHANG]), ("wu", [WANG]), ("enguan", [LIN]), ("lin@example.com", [LIN]),
+        (" LIN@Example.COM\u200b", [LIN]), ("lin＠example．com", [LIN]), ("l", []), ("", []), ("\u200b", []),
+        ("<@U99>", []), ("<@U2> <@U3>", []), ("钱七", []), ("U6", []), ("张三丰", []), ("lin@", []), ("@lisi", []),
     ],
-)
+)  # fmt: skip
 def test_finding(text: str, expected: list[Person]) -> None:
     found = find_people(PEOPLE, text)
     assert list(found.people) == expected
@@ -71,14 +50,10 @@ def asked(people: tuple[Person, ...], text: str) -> ToolError:
 @corpus(
     ("short", "long", "typed"),
     [
-        ("李四", "李四光", "李四"),
-        ("Wang", "Wang Wu", "Wang"),
-        ("Wu", "Wang Wu", "wu"),
-        ("小明", "王小明", "小明"),
-        ("W", "Wang Wu", "W"),
-        ("O'Neil", "O'Neill", "o'neil"),
+        ("李四", "李四光", "李四"), ("Wang", "Wang Wu", "Wang"), ("Wu", "Wang Wu", "wu"), ("小明", "王小明", "小明"),
+        ("W", "Wang Wu", "W"), ("O'Neil", "O'Neill", "o'neil"),
     ],
-)
+)  # fmt: skip
 def test_an_exact_name_never_wins_over_another_in_which_it_stands(short: str, long: str, typed: str) -> None:
     one, other = Person(id="P1", name=short), Person(id="P2", name=long)
     assert "P1" in asked((one, other), typed).text
@@ -90,8 +65,6 @@ def test_a_part_inside_a_word_of_somebody_elses_name_makes_no_doubt() -> None:
     ann, joanna = Person(id="P1", name="Ann Lee"), Person(id="P2", name="Joanna Smith")
     assert resolve_person((ann, joanna), "ann") == ann
     assert resolve_person((joanna,), "anna") == joanna
-    poser = Person(id="U0MALLORY", name="U02LISI00", email="mallory@example.com")
-    assert not find_people((poser,), "U02LISI00").is_certain
     crowd = [Person(id=f"P{n}", name=f"王{n}") for n in range(50)]
     with pytest.raises(ToolError) as error:
         resolve_person(crowd, "王")
@@ -199,9 +172,7 @@ async def test_who_is_in_a_department_has_a_role_or_is_led_by_somebody() -> None
     assert await names_in(name="钱") == [] and GONE.name not in await names_in(), "only the active"
     unknown = await office().look(ZHANG, "list_people", department="Marketing")
     assert unknown["people"] == [] and "departments" in unknown
-    with pytest.raises(ToolError) as nobody:
-        await office().look(ZHANG, "list_people", manager="nobody")
-    assert nobody.value.code == "unknown_person"
+    assert (await refused(office().look(ZHANG, "list_people", manager="nobody"))).code == "unknown_person"
 
 
 def test_it_is_made_again_for_another_list_only_and_what_may_change_is_not_remembered() -> None:
@@ -251,7 +222,140 @@ def test_a_name_in_the_readers_script(name: str, others: tuple[str, ...], zh: st
     assert list_names_by_language(person) == {"zh": zh, "en": en}
 
 
-def test_several_and_who_stands_in() -> None:
-    li, wang = {"zh": "李四", "en": "Li Si"}, {"zh": "王五", "en": "Wang Wu"}
-    assert join_in_both_languages([li, wang]) == {"zh": "李四、王五", "en": "Li Si, Wang Wu"}
-    assert format_stand_in(li, wang) == {"zh": "李四（代王五）", "en": "Li Si for Wang Wu"}
+# Colleagues who call themselves somebody else's address, name or the beginning of one
+
+
+MAIL = {"subject": "工资单", "body": "请看附件里的数字。"}
+ADDRESS = Person(id="U66", name="lisi@example.com", names=("mallory",), email="mallory@example.com")
+FULL_WIDTH = Person(id="U67", name="lisi＠example.com", names=("mallory",), email="mallory@example.com")
+SHORT = Person(id="U68", name="Wang", names=("mallory",), email="mallory@example.com")
+CYRILLIC = Person(id="U69", name="Lі Sі", names=("mallory",), email="mallory@example.com")
+ZERO_WIDTH = Person(id="U70", name="Li\u200b Si", names=("mallory",), email="mallory@example.com")
+CAPITAL = Person(id="U71", name="zhangsan", names=("lisi", "Iisi"), email="mallory@example.com")
+
+
+def attacked(*impostors: Person) -> Office:
+    there = office(policy=CHOICE)
+    there.people.known += impostors
+    return there
+
+
+@corpus("impostor", [ADDRESS, FULL_WIDTH])
+async def test_an_address_means_its_owner_wherever_a_person_is_named(impostor: Person) -> None:
+    there, address = attacked(impostor), "lisi@example.com"
+    await there.do(ZHANG, "send_email", "send", to=address, **MAIL)
+    assert [mail.to for mail in there.mailer.mails] == [LI.id]
+    leave = await there.plan(ZHANG, "start_process", process="leave", form={**SICK, "approver": address})
+    assert leave.args["form"]["approver"] == LI.id
+    days = {"first_day": "2026-11-23", "last_day": "2026-12-22"}
+    assert (await there.plan(ZHANG, "set_absence", deputy=address, **days)).args["deputy"] == LI.id
+    await there.start({**SICK, "approver": WANG.id})
+    assert (await there.plan(ZHANG, "cc_request", request_id="L-0001", people=[address])).args["people"] == [LI.id]
+    sign = {"task_id": "L-0001-1", "where": "before", "mode": "all"}
+    assert (await there.plan(WANG, "add_sign", people=[address], **sign)).args["people"] == [LI.id]
+    outcome = await there.do(WANG, "transfer_task", task_id="L-0001-1", person="LiSi@Example.com")
+    assert outcome.data["waits_for"] == ["Li Si"]
+    (task,) = (await there.engine.get_request("L-0001")).open_tasks
+    assert task.assignee == LI.id
+
+
+@corpus(
+    ("impostor", "typed"),
+    [
+        (SHORT, "Wang"), (SHORT, "wang"), (CYRILLIC, "Li Si"), (CYRILLIC, "Lі Sі"), (ZERO_WIDTH, "Li Si"),
+        (ZERO_WIDTH, "Li\u200b Si"), (CAPITAL, "zhangsan"), (CAPITAL, "Iisi"),
+    ],
+)  # fmt: skip
+async def test_whoever_may_be_mistaken_is_asked_about(impostor: Person, typed: str) -> None:
+    there = attacked(impostor)
+    error = await refused(there.plan(ZHAO, "send_email", to=typed, **MAIL))
+    assert (error.code, error.ask) == ("ambiguous_person", True)
+    assert impostor.id in error.text, "what is asked shows everybody who may be meant"
+
+
+# Persons on cards: what is stored with a card, and who may be mistaken
+
+
+def people_of(plan: Proposal) -> dict[str, list[str]]:
+    """Label → ids of the persons named there."""
+    named = [fact for fact in plan.fields if isinstance(fact.value, Identities)]
+    labels = [fact.label if isinstance(fact.label, str) else fact.label["en"] for fact in named]
+    return {label: [one.id for one in fact.value.people] for label, fact in zip(labels, named, strict=True)}  # type: ignore[union-attr]
+
+
+async def test_every_person_that_a_card_names_can_be_checked() -> None:
+    """Beside those that the golden files show."""
+    there = office()
+    await there.start({**SICK, "end_date": "2026-11-27"})
+    card = await there.card("L-0001-1")
+    assert people_of(card) == {"requester": [ZHANG.id], "Approver": [LI.id], "Second approver": [WANG.id]}
+    await there.do(LI, "set_absence", first_day="2026-11-20", last_day="2026-11-27", deputy=ZHAO.id)
+    assert people_of(await there.plan(LI, "end_absence"))["deputy"] == [ZHAO.id]
+    await there.decide(ZHAO, "L-0001-1", "approve", {"opinion": "好"})
+    assert people_of(await there.card("L-0001-2"))["opinion"] == [ZHAO.id, LI.id], "who stood in, and for whom"
+    form = {"amount": "2000", "category": "transport", "reason": "去客户现场", "approver": LI.id}
+    plan = await there.plan(ZHANG, "start_process", process="expense", form=form)
+    assert [ZHAO.id] in people_of(plan).values(), "everybody of finance"
+
+
+@corpus(
+    ("other", "shared", "misleading"),
+    [
+        ({"name": "Bob"}, False, False),
+        ({"name": "李四"}, True, False),
+        ({"name": "Bob", "names": ("Lі Sі",)}, True, False),
+        ({"name": "Bob", "names": ("L\u200bi Si",)}, True, True),
+        ({"name": "lisi@example.com"}, True, True),
+        ({"name": "Bob", "names": ("U02LISI00",)}, False, True),
+        ({"name": "李四", "active": False}, True, False),
+    ],
+)
+async def test_who_may_be_mistaken_is_marked(other: dict[str, object], shared: bool, misleading: bool) -> None:
+    there = office()
+    there.people.known = [*PEOPLE, Person.model_validate({"id": "U9", **other})]
+    [one] = (await identify_people(there.people, ["U9"])).people
+    assert (one.is_name_shared, one.is_name_misleading) == (shared, misleading)
+    [li] = (await identify_people(there.people, [LI.id])).people
+    taken = shared and other.get("active", True) and "@" not in str(other["name"])
+    assert li.is_name_shared == taken, "nobody is mistaken for who has left, nor the owner of an address for who poses"
+
+
+def test_what_was_shown_is_stored_and_what_an_older_version_stored_is_read() -> None:
+    value = Identities(people=(), text=TextRef(key="fact.agreement", params={"names": "李四"}))
+    for stored in ("李四", {"zh": "李四", "en": "Li Si"}, TextRef(key="fact.days", params={"days": 1}), value):
+        fact = CardField(label="to", value=stored)
+        assert CardField.model_validate_json(fact.model_dump_json()) == fact
+    assert CardField.model_validate_json('{"label": "to", "value": "李四"}').value == "李四"
+
+
+# The forms of ids: Slack's, and Feishu's beside them
+
+
+FEISHU_ID = "ou_2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b02"
+FILE = "om_dc13264520392913993dd051dba21dcf/file/file_v3_00ab_12345678-90ab-cdef-1234-567890abcdeg"
+
+
+@corpus("id", ["W012A3CDE", FEISHU_ID, "ou_84aad35d084aa403a838cf73ee18467"])
+def test_ids_of_people_are_known_and_can_be_mentioned(id: str) -> None:
+    assert PERSON_ID.fullmatch(id)
+    for one in (id, "U02LI"):
+        found = MENTION.fullmatch(f"<@{one}>")
+        assert found and found[1] == one
+
+
+def test_ids_of_files_are_known_and_other_words_and_addresses_are_no_ids() -> None:
+    words = ["ou_", "ou_ab", "OU_2B2B2B2B", "on_2b2b2b2b2b", "ou_2b2b 2b2b", f"{FEISHU_ID}\n", "oubliette"]
+    assert not [one for one in words if PERSON_ID.fullmatch(one)]
+    files = ["F0123ABCD", FILE, FILE.replace("/file/", "/image/")]
+    assert FILE_ID.findall(",".join(files)) == [one for one in files if FILE_ID.fullmatch(one)] == files
+    addresses = [FILE.replace("om_", "oc_"), FILE.replace("/file/", "/exe/"), f"{FILE}/..", "om_1/file/x"]
+    assert not [one for one in addresses if FILE_ID.fullmatch(one)]
+
+
+@corpus("id", ["U02LI5678", FEISHU_ID])
+def test_an_id_as_a_name_is_certainly_nobody(id: str) -> None:
+    """Control: a plain name finds its person, and an id its own."""
+    li, poser = Person(id=id, name="李四"), Person(id=id[:-1] + "9", name=id, names=(id,))
+    assert find_people([li, poser], id) == PersonMatches((li,), True)
+    assert not find_people([poser], id).is_certain and not is_searchable_name(id)
+    assert find_people([li, poser], "李四") == find_people([li, poser], f"<@{id}>") == PersonMatches((li,), True)

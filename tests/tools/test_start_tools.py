@@ -16,23 +16,8 @@ from jsonschema import Draft202012Validator
 from bot.agent.formats.native_format import build_function_schema
 from bot.core.run_state import CallStatus, validate_args
 from tests.harness.corpus import corpus
-from tests.tools.company import CHOICE
-from tests.tools.office import (
-    LI,
-    LIN,
-    LONG,
-    SHORT,
-    SICK,
-    TAXI,
-    WANG,
-    ZHANG,
-    Office,
-    called,
-    known,
-    office,
-    refused,
-    starts,
-)
+from tests.tools.company import CHOICE, LI, LIN, LONG, SHORT, SICK, TAXI, WANG, ZHANG
+from tests.tools.office import Office, called, known, office, refused, starts
 from tests.tools.workflow.trip import FORM as TRIP
 from tools.catalog import TOOLS
 from tools.requests import start_tools
@@ -163,9 +148,8 @@ async def test_whom_the_rules_name_is_named_where_nobody_was_and_who_is_named_is
     there.people.known = [one.model_copy(update={"manager": None}) for one in there.people.known] + [boss]
     without = {name: text for name, text in TAXI.items() if name != "approver"}
     error = await refused(plan(there, "start_expense", without))
-    assert error.code == "missing_field" and "王五" in error.text and "周八" in error.text, (
-        "of several one is asked for"
-    )
+    assert error.code == "missing_field", "of several one is asked for"
+    assert "王五" in error.text and "周八" in error.text
 
 
 async def test_who_is_called_the_manager_is_who_the_directory_says() -> None:
@@ -213,9 +197,8 @@ async def test_the_general_tool_and_a_resubmission_say_the_same_and_people_read_
     alone = await refused(plan(there, "start_leave", {**SICK, "leave_type": "x"}))
     assert (several.code, several.params, several.field) == (alone.code, alone.params, alone.field)
     assert several.note == alone.note and not isinstance(alone, InvalidFieldsError)
-    both = await refused(
-        plan(there, "start_leave", {**SICK, "leave_type": "x", "start_date": "y", "approver": "诸葛亮"})
-    )
+    three = {**SICK, "leave_type": "x", "start_date": "y", "approver": "诸葛亮"}
+    both = await refused(plan(there, "start_leave", three))
     assert both.field == alone.field == "field_leave_type", "as the dialog behind Edit calls it"
     refusal = await refused(plan(there, "start_leave", {**LONG, "approver": "王五"}))
     assert "The form" not in refusal.text, "control: what the form cannot answer comes without it"

@@ -1,33 +1,20 @@
 """A task: its list, its card and its decision; and the operations beside the graph, on its card and in chat."""
 
+from collections.abc import Sequence
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from bot.core.i18n import render_value
 from tests.harness.corpus import corpus
-from tests.tools.company import CHOICE
-from tests.tools.office import (
-    LI,
-    LIN,
-    LONG,
-    NOW,
-    SHORT,
-    SICK,
-    TAXI,
-    WANG,
-    ZHANG,
-    ZHAO,
-    Office,
-    facts,
-    known,
-    office,
-    receipt,
-    refused,
-)
+from tests.tools.company import CHOICE, LI, LIN, LONG, NOW, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO
+from tests.tools.office import Office, facts, known, office, receipt, refused
 from tools.spec import Identities, Person
 from tools.tasks.task_actions import StoredDecision, check_task_decision
+from tools.workflow.engine.state import Status
 
 
 @pytest.fixture
@@ -40,49 +27,32 @@ async def there() -> Office:
 async def test_todo_lists_and_the_approvers_card(there: Office) -> None:
     (task,) = (await there.look(LI, "query_todo_tasks"))["tasks"]
     assert task == {
-        "task": "L-0001-1",
-        "request": "L-0001",
-        "process": "leave",
-        "kind": "approve",
-        "requester": "张三",
-        "summary": "Sick leave, 2026-11-23 to 2026-11-27, 5 working days",
-        "since": "2026-11-20T10:00+08:00",
-    }
+        "task": "L-0001-1", "request": "L-0001", "process": "leave", "kind": "approve", "requester": "张三",
+        "summary": "Sick leave, 2026-11-23 to 2026-11-27, 5 working days", "since": "2026-11-20T10:00+08:00",
+    }  # fmt: skip
     assert (await there.look(ZHANG, "query_todo_tasks"))["tasks"] == []
     assert len((await there.look(ZHANG, "query_todo_tasks", person="李四"))["tasks"]) == 1
     assert (await there.look(WANG, "query_todo_tasks", person="李四"))["tasks"] == [], "not their business"
     assert (await refused(there.look(WANG, "query_todo_tasks", person="nobody"))).code == "unknown_person"
-    for n in range(21):
-        await there.engine.start_request("expense", TAXI, ZHANG.id, f"k{n}", NOW)
-    first = await there.look(LI, "query_todo_tasks")
-    assert (len(first["tasks"]), first["more"]) == (20, 2)
     plan = await there.card("L-0001-1")
     assert (plan.deciders, plan.requester) == ((LI.id,), ZHANG.id)
 
 
-async def test_a_task_is_found_by_the_number_of_its_request_and_of_others_it_is_as_if_it_were_not_there(
-    there: Office,
-) -> None:
-    for asker in (LI, ZHANG):
-        plan = await there.plan(asker, "decide_task", task_id="L-0001-1")
-        assert plan == await there.card("L-0001-1")
-    error = await refused(there.plan(LIN, "decide_task", task_id="L-0001-1"))
-    unknown = await refused(there.plan(LIN, "decide_task", task_id="L-0009-1"))
-    assert (error.code, unknown.code) == ("no_task", "no_task")
-    assert error.text.replace("L-0001", "L-0009") == unknown.text
-    assert await there.plan(LI, "decide_task", task_id="L-0001") == await there.card("L-0001-1")
+async def test_a_task_is_found_by_its_requests_number_and_is_not_there_for_others(there: Office) -> None:
+    for task in ("L-0001-1", "L-0001"):
+        for asker in (LI, ZHANG):
+            assert await there.plan(asker, "decide_task", task_id=task) == await there.card("L-0001-1")
+        error = await refused(there.plan(LIN, "decide_task", task_id=task))
+        unknown = await refused(there.plan(LIN, "decide_task", task_id=task.replace("L-0001", "L-0009")))
+        assert error.code == unknown.code == "no_task" and error.text.replace("L-0001", "L-0009") == unknown.text
     moved = await there.plan(LI, "transfer_task", task_id="L-0001", person="李文光")
     assert moved.args["task_id"] == moved.subject == "L-0001-1"
-    error = await refused(there.plan(LIN, "decide_task", task_id="L-0001"))
-    unknown = await refused(there.plan(LIN, "decide_task", task_id="L-0009"))
-    assert error.code == unknown.code == "no_task" and error.text.replace("L-0001", "L-0009") == unknown.text
     form = {"people": f"{LIN.id},{ZHAO.id}", "where": "before", "mode": "any", "opinion": ""}
     await there.decide(LI, "L-0001-1", "add_sign", form)
     assert (await there.plan(ZHAO, "decide_task", task_id="L-0001")).deciders == (ZHAO.id,)
     asked = await refused(there.plan(ZHANG, "decide_task", task_id="L-0001"))
-    assert (
-        asked.code == "several_tasks" and "L-0001-2 (Li Wenguang)" in asked.text and "L-0001-3 (Zhao Liu)" in asked.text
-    )
+    assert asked.code == "several_tasks"
+    assert "L-0001-2 (Li Wenguang)" in asked.text and "L-0001-3 (Zhao Liu)" in asked.text
 
 
 async def test_an_opinion_written_by_the_model_is_a_draft_of_whoever_decides_and_runs_nothing(there: Office) -> None:
@@ -227,7 +197,7 @@ async def test_when_who_has_to_agree_has_left_somebody_else_is_asked() -> None:
     assert outcome.data["waits_for"] == ["王五"], "what a rule approved is the manager's: who is above, as before"
 
 
-async def test_edit_shows_the_changed_form_anew_before_anything_happens_also_of_a_resubmission(there: Office) -> None:
+async def test_edit_shows_the_changed_form_anew_before_anything_happens_also_of_a_resubmission() -> None:
     there = office()
     plan = await there.plan(ZHANG, "start_process", process="leave", form=SICK)
     (button,) = [c for c in plan.choices if c.edits]
@@ -253,7 +223,11 @@ async def test_edit_shows_the_changed_form_anew_before_anything_happens_also_of_
 # Words beside a request: urging, commenting, telling others
 
 
-async def test_urging_by_request_or_task(there: Office) -> None:
+async def test_urging_by_request_or_task_at_most_once_in_a_while_and_in_working_hours(there: Office) -> None:
+    there.now = NOW - timedelta(days=6)  # a Saturday
+    error = await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))
+    assert render_value(error.note, "zh") == "现在不是对方的工作时间，2026-11-16 09:00 以后可以催"
+    there.now = NOW
     plan = await there.plan(ZHANG, "urge_task", task_id="l-0001")
     assert plan.args == {"request_id": "L-0001", "tasks": ["L-0001-1"]}
     assert plan.args == (await there.plan(ZHANG, "urge_task", task_id="L-0001-1")).args
@@ -261,26 +235,14 @@ async def test_urging_by_request_or_task(there: Office) -> None:
     assert receipt(outcome, "en") == "urged Li Si to decide request L-0001"
     assert outcome == await there.press(ZHANG, "urge_task", plan, "confirm", key="same")
     assert len((await there.engine.get_request("L-0001")).tasks[0].urged) == 1
-
-
-async def test_urging_twice_or_on_a_day_off_is_refused_with_the_time_when_it_works_again(there: Office) -> None:
-    there.now = NOW - timedelta(days=6)  # a Saturday
     error = await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))
-    assert render_value(error.note, "zh") == "现在不是对方的工作时间，2026-11-16 09:00 以后可以催"
-    there.now = NOW
-    await there.do(ZHANG, "urge_task", task_id="L-0001")
-    error = await refused(there.plan(ZHANG, "urge_task", task_id="L-0001"))
-    assert error.code == "urged_lately"
-    assert render_value(error.note, "zh") == "刚催过，2026-11-20 14:00 以后可以再催"
+    said = "刚催过，2026-11-20 14:00 以后可以再催"
+    assert (error.code, render_value(error.note, "zh")) == ("urged_lately", said)
 
 
 async def test_only_the_author_urges_and_a_stranger_tells_nobody(there: Office) -> None:
-    for person, task, code in (
-        (LI, "L-0001-1", "not_yours"),
-        (LI, "L-0001", "not_yours"),
-        (ZHAO, "L-0001", "no_request"),
-        (ZHANG, "L-9", "no_request"),
-    ):
+    rows = ((LI, "L-0001-1", "not_yours"), (LI, "L-0001", "not_yours"), (ZHAO, "L-0001", "no_request"))
+    for person, task, code in (*rows, (ZHANG, "L-9", "no_request")):
         assert (await refused(there.plan(person, "urge_task", task_id=task))).code == code
     assert (await refused(there.plan(WANG, "cc_request", request_id="L-0001", people="王五"))).code == "no_request"
     await there.decide(LI, "L-0001-1", "reject", {"opinion": "太长"})
@@ -331,11 +293,8 @@ async def test_who_only_may_read_is_told_that_they_do_not_speak(there: Office) -
         await there.look(reader, "request_status", request_id="L-0001")
         for tool, what in (("comment_request", {"text": "快一点"}), ("cc_request", {"people": "王五"})):
             error = await refused(there.plan(reader, tool, request_id="L-0001", **what))
-            assert error.code == "not_concerned"
-            assert (
-                render_value(error.note, "zh")
-                == "您可以查看申请 L-0001，但只有和它有关的人才能评论或抄送；请让申请人抄送给您"
-            )
+            said = "您可以查看申请 L-0001，但只有和它有关的人才能评论或抄送；请让申请人抄送给您"
+            assert (error.code, render_value(error.note, "zh")) == ("not_concerned", said)
 
 
 # Being away: who stands in, what they may do, and what never
@@ -355,10 +314,8 @@ async def test_an_absence_says_that_who_stands_in_is_away_too_and_for_whom_onese
     week = {"start_date": "2026-11-23", "end_date": "2026-11-27", "deputy": "赵六"}
     await away(there, **year)
     theirs = await there.plan(LIN, "set_absence", **week)
-    assert (
-        "请注意",
-        "您在 2026年11月19日 周四至 2026年12月31日 周四是李四的代理人；您外出期间，李四的审批赵六也可以处理",
-    ) in facts(theirs)
+    said = "您在 2026年11月19日 周四至 2026年12月31日 周四是李四的代理人；您外出期间，李四的审批赵六也可以处理"
+    assert ("请注意", said) in facts(theirs)
     await there.press(LIN, "set_absence", theirs, "confirm")
     before = await there.plan(LI, "set_absence", **{**AWAY, "start_date": "2027-01-04", "end_date": "2027-01-05"})
     assert not [f for f in before.fields if f.label == "notice"], "the control: another time"
@@ -417,10 +374,8 @@ async def test_what_is_refused_before_a_card(there: Office, more: dict[str, str]
 
 async def test_two_absences_do_not_overlap(there: Office) -> None:
     await away(there)
-    error = await refused(
-        there.plan(LI, "set_absence", **{**AWAY, "start_date": "2026-11-22", "end_date": "2026-11-29"})
-    )
-    assert error.code == "overlapping"
+    later = {**AWAY, "start_date": "2026-11-22", "end_date": "2026-11-29"}
+    assert (await refused(there.plan(LI, "set_absence", **later))).code == "overlapping"
     second = await away(there, start_date="2026-11-23", end_date="2026-11-24")
     assert (await refused(there.plan(LI, "end_absence"))).code == "no_delegation", "which of them?"
     await there.do(LI, "end_absence", absence=second)
@@ -444,22 +399,19 @@ async def test_the_deputy_decides_and_both_names_are_told(there: Office) -> None
     assert "✅ 李文光（代李四）同意 11-20 10:00" in told
 
 
-async def test_the_deputy_reads_what_waits_for_who_is_away_and_hands_it_on(there: Office) -> None:
-    assert (await refused(there.look(LIN, "request_status", request_id="L-0001"))).code == "no_request"
-    await away(there)
-    await there.look(LIN, "request_status", request_id="L-0001")
-    await there.do(LIN, "transfer_task", task_id="L-0001-1", person="赵六")
-    assert (await there.engine.get_request("L-0001")).waits_for == (ZHAO.id,)
-
-
-async def test_what_is_the_authors_own_is_not_their_deputys_nor_what_they_would_decide_for_themselves(
+async def test_the_deputy_reads_what_waits_for_who_is_away_and_hands_it_on_but_not_what_is_the_authors_own(
     there: Office,
 ) -> None:
     await away(there, ZHANG)
     assert (await refused(there.look(LIN, "request_status", request_id="L-0001"))).code == "no_request"
     await there.decide(LI, "L-0001-1", "reject", {"opinion": "请先补病历"})
-    assert (await refused(there.look(LIN, "request_status", request_id="L-0001"))).code == "no_request"
-    assert (await refused(there.look(LIN, "show_process", name="L-0001"))).code == "no_request"
+    for tool, asked in (("request_status", {"request_id": "L-0001"}), ("show_process", {"name": "L-0001"})):
+        assert (await refused(there.look(LIN, tool, **asked))).code == "no_request"
+    await there.decide(ZHANG, "L-0001-2", "resubmit")
+    await away(there)
+    await there.look(LIN, "request_status", request_id="L-0001")
+    await there.do(LIN, "transfer_task", task_id="L-0001-3", person="赵六")
+    assert (await there.engine.get_request("L-0001")).waits_for == (ZHAO.id,)
 
 
 async def test_tasks_of_both_are_paged_together(there: Office) -> None:
@@ -470,3 +422,68 @@ async def test_tasks_of_both_are_paged_together(there: Office) -> None:
     first = await there.look(LIN, "query_todo_tasks")
     second = await there.look(LIN, "query_todo_tasks", page=2)
     assert (len(first["tasks"]), first["more"], len(second["tasks"]), second["more"]) == (20, 2, 1, None)
+
+
+# Several at once: asking brings them together and decides nothing
+
+
+CLAIMS = (("199", "CNY"), ("200", "CNY"), ("200.01", "CNY"), ("150", "USD"))
+
+
+async def waiting() -> tuple[Office, list[tuple[str, tuple[str, ...]]]]:
+    """Four claims and a leave of five days wait for Li Si. Returns also what was put before whom."""
+    desk, sets = office(), list[tuple[str, tuple[str, ...]]]()
+
+    async def open_set(person: str, tasks: Sequence[str]) -> None:
+        sets.append((person, tuple(tasks)))
+
+    desk.services["cards"] = SimpleNamespace(open_set=open_set)
+    for amount, currency in CLAIMS:
+        form = {"amount": amount, "currency": currency, "category": "meals", "reason": "x", "approver": LI.id}
+        await desk.engine.start_request("expense", form, ZHANG.id, amount, desk.now)
+    leave = {**SICK, "start_date": "2026-12-07", "end_date": "2026-12-09"}
+    await desk.engine.start_request("leave", leave, ZHANG.id, "leave", desk.now)
+    return desk, sets
+
+
+@corpus(
+    ("args", "meant"),
+    [
+        ({}, "E-0001 E-0002 E-0003 E-0004 L-0001"),
+        ({"process": "leave"}, "L-0001"),
+        ({"days_at_most": "3"}, "L-0001"),
+        ({"days_at_most": "2"}, ""),
+        ({"amount_below": "200", "currency": "CNY"}, "E-0001"),
+        ({"amount_at_most": "200", "currency": "CNY"}, "E-0001 E-0002"),
+        ({"amount_at_most": "1,000", "currency": "usd"}, "E-0004"),
+        ({"currency": "EUR"}, ""),
+        ({"person": "张三", "process": "expense", "tasks": ["E-0003", "E-0002-1"]}, "E-0002 E-0003"),
+        ({"person": "王五"}, ""),
+    ],
+)
+async def test_what_fits_is_put_before_the_caller_and_nothing_is_decided(args: dict[str, Any], meant: str) -> None:
+    desk, sets = await waiting()
+    outcome = await desk.look(LI, "decide_several", **args)
+    numbers = meant.split()
+    assert sets == ([(LI.id, tuple(f"{one}-1" for one in numbers))] if numbers else [])
+    assert outcome["shown"] == len(numbers) and outcome.get("decided", 0) == 0
+    assert {(await desk.engine.get_request(one)).status for one in ("E-0001", "L-0001")} == {Status.WAITING}
+
+
+@corpus(
+    ("args", "code"),
+    [
+        ({"amount_below": "200"}, "two_currencies"),
+        ({"amount_below": "cheap"}, "bad_number"),
+        ({"amount_below": "NaN"}, "bad_number"),
+        ({"tasks": ["E-0009"]}, "no_task"),
+        ({"person": "nobody"}, "unknown_person"),
+    ],
+)
+async def test_what_is_not_clear_is_asked_and_what_waits_for_somebody_else_is_not_the_callers(
+    args: dict[str, Any], code: str
+) -> None:
+    desk, sets = await waiting()
+    for somebody_else in (WANG, ZHANG):
+        assert (await desk.look(somebody_else, "decide_several"))["shown"] == 0
+    assert (await refused(desk.look(LI, "decide_several", **args))).code == code and not sets

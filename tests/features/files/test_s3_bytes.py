@@ -23,9 +23,8 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 def open_store(s3: S3Server, prefix: str, *, secret: str = "", bucket: str = BUCKET) -> S3Bytes:
-    return open_s3_bytes(
-        f"s3://{bucket}/{prefix}", endpoint=s3.url, access_key=s3.access_key, secret_key=secret or s3.secret_key
-    )
+    keys = {"access_key": s3.access_key, "secret_key": secret or s3.secret_key}
+    return open_s3_bytes(f"s3://{bucket}/{prefix}", endpoint=s3.url, **keys)
 
 
 async def test_what_is_kept_is_found_by_its_hash_alone_and_goes(s3: S3Server) -> None:
@@ -66,10 +65,8 @@ async def test_only_a_hash_becomes_a_key(s3: S3Server) -> None:
 
 
 async def test_wrong_keys_and_no_such_bucket_are_said_by_name_and_no_outage(s3: S3Server) -> None:
-    for store, said in (
-        (open_store(s3, "", secret="wrong"), "SignatureDoesNotMatch|403"),
-        (open_store(s3, "", bucket="nobodys-bucket"), "NoSuchBucket|404|AccessDenied"),
-    ):
+    closed, absent = open_store(s3, "", secret="wrong"), open_store(s3, "", bucket="nobodys-bucket")
+    for store, said in ((closed, "SignatureDoesNotMatch|403"), (absent, "NoSuchBucket|404|AccessDenied")):
         for call in (store.check_writable(), store.save_bytes(SHA256, CONTENT)):
             with pytest.raises(FilesUnavailableError, match=f"FILES_BUCKET: .*({said})") as failed:
                 await call

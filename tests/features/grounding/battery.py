@@ -12,16 +12,11 @@ from bot.agent.loop import AnswerFindings, AnswerSources
 from bot.core.history_entries import HistoryMessage
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from bot.features.grounding.feature import AnswerChecker
+from tests.tools.company import LI, WANG, ZHANG, ZHAO
 from tools.spec import Caller, Person
 from tools.tool import ToolContext, ToolServices
 
 SUNDAY = date(2026, 11, 22)
-PEOPLE = (
-    Person(id="U1", name="张三", names=("Zhang San",), manager="U2"),
-    Person(id="U2", name="李四", names=("Li Si",)),
-    Person(id="U3", name="王五", names=("Wang Wu",)),
-    Person(id="U4", name="赵六", names=("Zhao Liu",)),
-)
 FACTS = (
     "name: 张三\ndepartment: sales\nmanager: 李四",
     "Today is 2026-11-22 (Sunday), 10:00 in the person's time zone.",
@@ -31,7 +26,7 @@ HELD_OUT = 3
 
 
 async def everyone() -> Sequence[Person]:
-    return PEOPLE
+    return ZHANG, LI, WANG, ZHAO
 
 
 async def nobody() -> Sequence[Person]:
@@ -47,14 +42,11 @@ CHECKER, BARE_CHECKER = AnswerChecker(everyone, no_requests), AnswerChecker(nobo
 
 
 async def check(
-    answer: str,
-    trace: RunState,
-    day: date = SUNDAY,
-    sources: AnswerSources | None = None,
+    answer: str, trace: RunState, day: date = SUNDAY, sources: AnswerSources | None = None,
     checker: AnswerChecker = CHECKER,
-) -> AnswerFindings:
+) -> AnswerFindings:  # fmt: skip
     """What is found in an answer on this day."""
-    use = ToolContext(cast(ToolServices, None), Caller(PEOPLE[0]), datetime.combine(day, time(10), UTC))
+    use = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime.combine(day, time(10), UTC))
     return await checker.check_answer(answer, trace, use, sources or AnswerSources())
 
 
@@ -75,9 +67,8 @@ class Case:
         for index, one in enumerate(self.calls):
             id_, args = f"call_{index}", dict(one.get("args", {}))
             function = {"name": one["tool"], "arguments": json.dumps(args)}
-            trace.append_message(
-                {"role": "assistant", "content": "", "tool_calls": [{"id": id_, "function": function}]}
-            )
+            made = [{"id": id_, "function": function}]
+            trace.append_message({"role": "assistant", "content": "", "tool_calls": made})
             content = json.dumps(one["result"], ensure_ascii=False)
             trace.append_message({"role": "tool", "tool_call_id": id_, "content": content})
             status = CallStatus(one.get("status", "succeeded"))

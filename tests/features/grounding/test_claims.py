@@ -1,14 +1,20 @@
 """What counts as a claim, in which spellings, and what a claim can rest on."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.features.grounding.claims import Claim, ClaimSource, check_claims, list_claims
+from bot.features.grounding.feature import index_people
 from bot.features.grounding.names import index_names
 from tests.features.grounding.battery import read_answers
+from tests.harness.corpus import corpus
+from tools.spec import Person
 
 FRIDAY = date(2026, 11, 20)
 PEOPLE = index_names(
@@ -24,28 +30,24 @@ def list_unsupported(checked: Mapping[Claim, bool]) -> tuple[str, ...]:
     return tuple(one.text for one, is_supported in checked.items() if not is_supported)
 
 
-def test_a_source_supports_a_claim_in_any_spelling() -> None:
-    for answer, _ in read_answers("supported", 21):
-        assert list(list_claims(answer, FRIDAY, PEOPLE)), f"it is one: {answer}"
-    assert find_unsupported("supported") == {}
+@corpus(("table", "count"), [("supported", 21), ("follows", 15)])
+def test_a_source_supports_a_claim_in_any_spelling_and_what_follows_from_it(table: str, count: int) -> None:
+    rows = read_answers(table, count)
+    assert [answer for answer, _ in rows if not list(list_claims(answer, FRIDAY, PEOPLE))] == [], "they are claims"
+    found = {answer: unsupported(answer, source) for answer, source in rows}
+    assert {answer: missing for answer, missing in found.items() if missing} == {}
 
 
 def test_negative_control_what_no_source_has_is_named() -> None:
     rows = read_answers("missing", 10)
-    assert {answer: unsupported(answer, source) for answer, source, _ in rows} == {
-        answer: tuple(missing) for answer, _, missing in rows
-    }
+    found = {answer: unsupported(answer, source) for answer, source, _ in rows}
+    assert found == {answer: tuple(missing) for answer, _, missing in rows}
 
 
 def test_counts_ordinals_advice_questions_and_examples_claim_nothing() -> None:
     claimed = {answer: [*list_claims(answer, FRIDAY, PEOPLE)] for answer in read_answers("no_claims", 15)}
     assert {answer: found for answer, found in claimed.items() if found} == {}
     assert [answer for answer in read_answers("questions", 5) if unsupported(answer, "")] == []
-
-
-def find_unsupported(table: str) -> dict[str, tuple[str, ...]]:
-    found = {answer: unsupported(answer, source) for answer, source in read_answers(table)}
-    return {answer: missing for answer, missing in found.items() if missing}
 
 
 PIECES = st.sampled_from(
@@ -81,14 +83,67 @@ def test_sources_are_not_read_where_nothing_is_claimed() -> None:
     assert check_claims("好的。", never(), FRIDAY) == {}  # type: ignore[arg-type]
 
 
-def test_what_follows_from_what_was_seen_is_supported() -> None:
-    answers = [answer for answer, _ in read_answers("follows", 15)]
-    assert [one for one in answers if not check_claims(one, [], FRIDAY, PEOPLE)] == []
-    assert find_unsupported("follows") == {}
-
-
 def test_negative_control_what_does_not_follow_is_not_and_a_wish_is_no_balance() -> None:
     rows = read_answers("does_not_follow", 12)
     assert [answer for answer, source in rows if not unsupported(answer, source)] == []
     wish = [ClaimSource("请 8 天年假", is_wish=True)]
     assert list_unsupported(check_claims("您还剩 8 天年假", wish, FRIDAY)) == ("剩 8 天",)
+
+
+# Whose names are in a text is found without looking at everybody
+
+
+PARTS = st.sampled_from(["Ann", "Li", "bob", "Åse", "Straße", "İpek", "王", "伟", "李", "小明", "-", " ", "", "7"])
+NAMES = st.lists(PARTS, min_size=1, max_size=4).map(" ".join) | st.lists(PARTS, min_size=1, max_size=3).map("".join)
+ROLLS = st.lists(st.lists(NAMES, min_size=1, max_size=3).map(tuple), max_size=8)
+MENTIONS = st.lists(NAMES | st.sampled_from([". ", "，", "x", "\n"]), max_size=12).map("".join)
+NAMED = ("Ann Example4999 Smith", "Ann Example7 Smith")
+TODAY = date(2026, 11, 23)
+
+
+def has_name(flat: str, name: str) -> bool:
+    """Whether the text has the name, as separate words in scripts that separate words."""
+    lower = name.casefold()
+    pattern = rf"(?<![a-z]){re.escape(lower)}(?![a-z])" if lower.isascii() else re.escape(lower)
+    return re.search(pattern, flat) is not None
+
+
+def is_full_name(name: str) -> bool:
+    """Two Chinese characters, or two words of a Latin name."""
+    return " " in name.strip() if name.isascii() else len(name) > 1
+
+
+@given(ROLLS, MENTIONS)
+def test_nobody_is_overlooked_whose_full_name_is_in_the_text(people: list[tuple[str, ...]], text: str) -> None:
+    flat = " ".join(text.split()).casefold()
+    there = [names for names in people if any(is_full_name(name) and has_name(flat, name) for name in names)]
+    found = index_names(people).find_people(text)
+    assert set(found) == {"@" + "/".join(names) for names in there}
+    assert all(is_full_name(name) and has_name(flat, name) for name in found.values())
+
+
+def test_an_answer_takes_no_look_at_all_people() -> None:
+    looked = list[str]()
+
+    class Counted(dict[str, Any]):
+        """Counts how often one of the people is looked at."""
+
+        def get(self, key: str, default: Any = None) -> Any:
+            looked.extend([key] * (key in self))
+            return super().get(key, default)
+
+    people = index_names([(f"Ann Example{number} Smith",) for number in range(5_000)])
+    counted = replace(people, by_name=Counted(people.by_name), values=())
+    found = check_claims(f"It is with {NAMED[0]}, and with {NAMED[1]}.", [], TODAY, counted)
+    assert {one.text for one, is_supported in found.items() if not is_supported} == set(NAMED)
+    assert len(looked) <= 4
+
+
+def test_the_names_of_the_same_people_are_listed_once() -> None:
+    people = (Person(id="U1", name="Ann Smith"), Person(id="U2", name="Bob Jones"))
+    assert index_people(people) is index_people(people)
+    assert index_people(tuple(list(people))) == index_people(people)
+    listed = list(people)
+    before = index_people(listed)
+    listed.append(Person(id="U3", name="Cid Brown"))
+    assert len(index_people(listed).values) == len(before.values) + 1  # what may change is listed anew

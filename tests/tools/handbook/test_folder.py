@@ -75,9 +75,7 @@ def test_a_file_that_becomes_unusable_is_told_and_mended(tmp_path: Path) -> None
     assert ids(handbook.load_snapshot()) == ["a.md#z"]
 
 
-def test_a_link_out_of_the_folder_is_refused_whatever_it_is_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_out_of_the_folder_is_refused_under_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = put(tmp_path / "secret.md", "# key\n1234")
     put(tmp_path / "book" / "sub" / "a.md", "# x\ny")
     for name in ("link", "sub/link.txt", "link.md"):

@@ -13,14 +13,16 @@ from typing import Any, cast
 
 from tests.harness.loop import ZHANG
 from tests.harness.memory_mailer import MemoryMailer
+from tests.harness.programs import free_ports
 from tests.harness.tied import build_tied_command, open_tie
 from tests.tools.mcp.program_server import build_command
 from tests.tools.office import allow_sending
 from tools.mcp import fleet
 from tools.mcp.config import McpServer
 from tools.mcp.fleet import McpToolset
+from tools.mcp.tool_adapter import McpTool
 from tools.outside import Outside
-from tools.spec import Caller, Proposal, ToolOutcome
+from tools.spec import Caller, Gate, Proposal, ToolOutcome
 from tools.tool import ToolContext, ToolServices
 
 USE = ToolContext(cast(ToolServices, None), Caller(ZHANG), datetime(2026, 11, 20, tzinfo=UTC))
@@ -30,6 +32,12 @@ WIKI_READS = dict.fromkeys(
     ["search", "echo", "fail", "picture", "huge", "slow", "die", "surroundings", "tell_secret", "noise", "ask_us"],
     "none",
 )
+
+
+def build_listed_tool(server: str = "crm", name: str = "write", **more: Any) -> McpTool:
+    """A tool that a server lists; by default one that may write."""
+    about = {"schema": {"type": "object", "properties": {}}, "is_read_only": False, "gate": Gate.CONFIRM}
+    return McpTool(server=server, name=name, **{"description": "Writes.", "mark": "mark", **about, **more})
 
 
 @dataclass
@@ -53,8 +61,10 @@ class World:
     def opens(self) -> None:
         Path(f"{self.file}.open").touch()
 
-    def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+    async def kill(self) -> None:
+        """Returns when the server is gone."""
+        os.kill(pid := self.pid, signal.SIGKILL)
+        await until(lambda: not alive(pid))
 
     def report(self, event: str, **about: object) -> None:
         self.reports.append((event, about))
@@ -71,7 +81,7 @@ class World:
     @asynccontextmanager
     async def served(self, kind: str, port: int = 0) -> AsyncIterator[int]:
         """A server by streamable HTTP; its port."""
-        port = port or free_port()
+        port = port or free_ports(1)
         command = build_tied_command(*build_command(kind, str(self.file), "--port", str(port)))
         child = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL, pass_fds=[open_tie()])
         try:
@@ -88,12 +98,6 @@ class World:
         async with fleet.open_toolset(servers, self.report) as opened:
             await asyncio.wait_for(opened.wait_until_listed(), 30)
             yield opened
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _listens(port: int) -> bool:

@@ -1,17 +1,27 @@
 """Tools of real MCP servers, by stdio and by streamable HTTP: what works, and everything that a server can do wrong."""
 
 import asyncio
+import codecs
+import gzip
+import json
 import sys
+import textwrap
 import time
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from pydantic import ValidationError
 
+from tests.harness.corpus import corpus
 from tests.tools.mcp import villain
 from tests.tools.mcp.running import WIKI_READS, World, alive, calls, plans, presses, until
-from tools.mcp import connection, fleet
+from tests.tools.office import refused
+from tools.mcp import bounds, connection, fleet
+from tools.mcp.bounds import LEFT_OUT, MESSAGE_MAX, register_encoding
 from tools.mcp.config import McpServer
 from tools.mcp.results import PAGE_LENGTH
 from tools.mcp.server_log import StderrLog
@@ -22,6 +32,13 @@ from tools.spec import EffectUnknownError, Gate, ToolError
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path / "world")
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a start nor a call waits long for a server."""
+    monkeypatch.setattr(fleet, "START_S", 0.2)
+    monkeypatch.setattr(connection, "PATIENCE_S", 0.2)
 
 
 async def test_tools_of_a_server_appear_with_their_gates_and_work(world: World) -> None:
@@ -45,20 +62,14 @@ async def test_tools_of_a_server_appear_with_their_gates_and_work(world: World) 
         picture = (await calls(opened, "wiki__picture")).data["result"]
         assert "a cat" in picture and "image/png" in picture and "aGk=" not in picture
         assert (await calls(opened, "wiki__echo", text="hi", times=2)).data["result"] == {"result": "hi hi"}
-        with pytest.raises(ToolError) as failed:
-            await calls(opened, "wiki__fail", text="x")
-        assert failed.value.code == "server_failed" and alive(pid)
+        assert (await refused(calls(opened, "wiki__fail", text="x"))).code == "server_failed" and alive(pid)
     assert not alive(pid), "children end with us"
 
 
 async def test_the_same_over_streamable_http_with_headers(world: World) -> None:
     async with world.served("wiki") as port:
-        server = McpServer(
-            name="wiki",
-            url=f"http://127.0.0.1:{port}/mcp",
-            headers={"Authorization": "Bearer tulip-7"},
-            tools=WIKI_READS,
-        )
+        about = {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer tulip-7"}}
+        server = McpServer(name="wiki", tools=WIKI_READS, **about)
         async with world.fleet(server) as opened:
             found = await calls(opened, "wiki__search", query="wlan")
             assert "tulip-7" not in str(found.data), "what is sent to the server is not repeated: " + str(found.data)
@@ -95,18 +106,14 @@ async def test_approved_is_what_is_executed_argument_for_argument(world: World) 
         assert plan.args["arguments"] == {"room": "Blue", "guests": guests} and world.done == []
         await presses(opened, "wiki__book", plan)
         assert world.done == ["book Blue for 李四, Wang"]
-        assert "note" not in opened["wiki__write_page"].schema["properties"], (
-            "the step's; the server's has another name"
-        )
+        assert "note" not in opened["wiki__write_page"].schema["properties"], "the step's; theirs has another name"
         plan = await plans(opened, "wiki__write_page", title="A", text="b", their_note="asked to")
         assert plan.args["arguments"]["note"] == "asked to"
         await presses(opened, "wiki__write_page", plan)
         assert world.done[1:] == ["write A: b (asked to)"]
 
 
-async def test_a_child_gets_nothing_of_ours_and_keeps_its_own_secrets(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_child_gets_nothing_of_ours_and_its_secrets_stay(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-ours")
     async with world.fleet(world.server("wiki", env={"WIKI_TOKEN": "tulip-secret"})) as opened:
         around = (await calls(opened, "wiki__surroundings")).data["result"]["result"]
@@ -120,9 +127,8 @@ async def test_a_child_gets_nothing_of_ours_and_keeps_its_own_secrets(
 async def test_a_server_that_dies_or_hangs_in_a_call_costs_this_call_and_comes_back(world: World) -> None:
     async with world.fleet(world.server("wiki", timeout=2)) as opened:
         for tool, args in (("wiki__die", {}), ("wiki__slow", {"seconds": 600})):
-            with pytest.raises(ToolError) as lost:
-                await calls(opened, tool, **args)
-            assert lost.value.code == "server_silent" and lost.value.maybe is not None
+            lost = await refused(calls(opened, tool, **args))
+            assert lost.code == "server_silent" and lost.maybe is not None
             assert (await calls(opened, "wiki__echo", text="again")).data["result"] == {"result": "again"}
 
 
@@ -138,8 +144,7 @@ async def test_an_effect_without_an_answer_is_unknown_and_never_called_failed(wo
 async def test_killed_between_card_and_press_it_is_reached_again_and_runs_once(world: World) -> None:
     async with world.fleet(world.server("wiki")) as opened:
         plan = await plans(opened, "wiki__write_page", title="A", text="b")
-        world.kill()
-        await until(lambda: not alive(world.pid))
+        await world.kill()
         try:
             await presses(opened, "wiki__write_page", plan)
         except ToolError as away:  # pressed before anybody knew: nothing was done, and it can be pressed again
@@ -154,12 +159,9 @@ async def test_gone_for_good_between_card_and_press_nothing_is_done(world: World
         world.fleet(McpServer(name="wiki", url=f"http://127.0.0.1:{port}/mcp")) as opened,
     ):
         plan = await plans(opened, "wiki__write_page", title="A", text="b")
-        world.kill()
-        await until(lambda: not alive(world.pid))
+        await world.kill()
         for _ in range(2):
-            with pytest.raises(ToolError) as away:
-                await presses(opened, "wiki__write_page", plan)
-            assert away.value.code == "server_away"
+            assert (await refused(presses(opened, "wiki__write_page", plan))).code == "server_away"
     assert world.done == []
 
 
@@ -172,12 +174,10 @@ async def test_a_tool_that_changed_between_card_and_press_is_not_run(world: Worl
             assert world.done == ["pay 5"], "the control"
             return
         world.mood(mood)
-        world.kill()  # it comes back as another one, under the same name
-        await until(lambda: not alive(world.pid))
+        await world.kill()  # it comes back as another one, under the same name
         for _ in range(2):
-            with pytest.raises(ToolError) as refused:
-                await presses(opened, "moody__pay", plan)
-        assert refused.value.code == "tool_changed"
+            error = await refused(presses(opened, "moody__pay", plan))
+        assert error.code == "tool_changed"
     assert world.done == []
 
 
@@ -185,8 +185,7 @@ async def test_only_the_file_opens_a_gate_whatever_a_server_says_of_its_tool_the
     async with world.fleet(world.server("moody")) as opened:
         assert opened["moody__pay"].gate is Gate.CONFIRM and opened.suggest_rows("moody") == ""
         world.mood("reads")
-        world.kill()  # it comes back, and marks the tool read-only
-        await until(lambda: not alive(world.pid))
+        await world.kill()  # it comes back, and marks the tool read-only
         with suppress(ToolError):  # it may only be found out now that it is away
             await opened.connections["moody"].refresh_tools()
         await opened.connections["moody"].refresh_tools()
@@ -196,30 +195,20 @@ async def test_only_the_file_opens_a_gate_whatever_a_server_says_of_its_tool_the
         assert opened["moody__pay"].gate is Gate.NONE and opened.suggest_rows("moody") == ""
 
 
-async def test_the_start_does_not_wait_long_and_who_comes_later_is_there_later(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fleet, "START_S", 0.2)
-    monkeypatch.setattr(connection, "PATIENCE_S", 0.2)
+async def test_the_start_does_not_wait_long_and_who_comes_later_is_there_later(world: World, hasty: None) -> None:
     began = time.monotonic()
     async with fleet.open_toolset([world.server("late", timeout=60, tools=WIKI_READS)], world.report) as opened:
         assert time.monotonic() - began < 5 and list(opened) == []
         early = opened["late__search"]
         assert early.gate is Gate.CONFIRM and early.prepare is not None, "who knows what it is: nothing runs ungated"
-        with pytest.raises(ToolError) as away:
-            await early.prepare(None, None)  # type: ignore[arg-type]
-        assert away.value.code == "server_away"
+        assert (await refused(early.prepare(None, None))).code == "server_away"  # type: ignore[arg-type]
         world.opens()
         await until(lambda: "late__search" in list(opened))
         assert (await calls(opened, "late__echo", text="a")).data["result"] == {"result": "a"}
 
 
 @pytest.mark.parametrize("kind", ["mute", "garbage", "dead"])
-async def test_a_server_that_never_speaks_is_only_away(
-    world: World, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fleet, "START_S", 0.2)
-    monkeypatch.setattr(connection, "PATIENCE_S", 0.2)
+async def test_a_server_that_never_speaks_is_only_away(world: World, hasty: None, kind: str) -> None:
     both = [world.server(kind, timeout=2), World(world.file.with_name("other")).server("wiki")]
     async with fleet.open_toolset(both, world.report) as opened:
         await until(lambda: bool(opened.connections[kind].error))
@@ -275,9 +264,7 @@ def test_names_fit_and_never_meet() -> None:
     long = format_tool_name("crm", "a" * 200)
     assert len(long) == NAME_MAX and long != format_tool_name("crm", "a" * 199)
     assert format_tool_name("crm", "发票.开具") != format_tool_name("crm", "发票.查验"), "of neither a letter is left"
-    assert format_tool_name("x", "a.b") == format_tool_name("x", "a/b") == "x__a_b", (
-        "the second is left out with a warning"
-    )
+    assert format_tool_name("x", "a.b") == format_tool_name("x", "a/b") == "x__a_b", "the second is left out"
 
 
 async def test_a_changed_list_is_heard_of(world: World) -> None:
@@ -290,13 +277,96 @@ async def test_a_changed_list_is_heard_of(world: World) -> None:
         await until(lambda: opened["v__pay"].purpose != before)
 
 
-async def test_an_idle_server_that_dies_is_noticed_and_reached_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_idle_server_that_dies_is_noticed_and_reached(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "RELIST_S", 0.2)
     async with world.fleet(world.server("moody")) as opened:
         world.mood("gone")
-        world.kill()
+        await world.kill()
         await until(lambda: list(opened) == [])
         with pytest.raises(KeyError):
             opened["moody__pay"]
+
+
+# Answers without end: what is read of them is bounded, and their servers are only away
+
+
+ENDLESS = textwrap.dedent(
+    """
+    import sys
+    piece = b'{"jsonrpc": "2.0", "result": "' + b"x" * 65536
+    with open(sys.argv[1], "w") as told:
+        sent = 0
+        try:
+            while sent < 200_000_000:
+                sent += sys.stdout.buffer.write(piece)
+                told.seek(0); told.write(str(sent)); told.flush()
+        except BrokenPipeError:
+            pass
+    """
+)
+
+
+async def test_a_line_without_end_is_not_collected(world: World, tmp_path: Path) -> None:
+    program, told = tmp_path / "endless.py", tmp_path / "told"
+    program.write_text(ENDLESS)
+    server = McpServer(name="endless", command=(sys.executable, str(program), str(told)), timeout_seconds=20)
+    async with fleet.open_toolset([server], world.report):
+        await until(lambda: bool(world.said("server.away")))
+        assert "line is longer" in str(world.said("server.away")[0]["error"])
+
+
+@asynccontextmanager
+async def answering(answer: Callable[[web.Request], web.StreamResponse]) -> AsyncIterator[McpServer]:
+    async def serve(request: web.Request) -> web.StreamResponse:
+        return answer(request)
+
+    app = web.Application()
+    app.router.add_route("*", "/mcp", serve)
+    async with TestServer(app) as served:
+        yield McpServer(name="large", url=f"http://127.0.0.1:{served.port}/mcp", timeout_seconds=10)
+
+
+LARGE = json.dumps({"jsonrpc": "2.0", "id": 0, "result": {"x": "y" * (MESSAGE_MAX + 1)}}).encode()
+PACKED = gzip.compress(json.dumps({"jsonrpc": "2.0", "id": 0, "result": {"x": "y" * 50_000_000}}).encode())
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [(LARGE, {}), (PACKED, {"Content-Encoding": "gzip"})],
+    ids=["a body without end", "a packed body"],
+)
+async def test_a_body_without_end_is_not_read(world: World, body: bytes, headers: dict[str, str]) -> None:
+    def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=body, content_type="application/json", headers=headers)
+
+    async with answering(answer) as server, fleet.open_toolset([server], world.report):
+        await until(lambda: bool(world.said("server.away")))
+
+
+async def test_the_bound_is_what_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: without it the whole body is read."""
+    transport = bounds.BoundedTransport()
+
+    async def read(server: McpServer) -> int:
+        async with bounds.httpx2.AsyncClient(transport=transport) as client:
+            return len((await client.get(server.url)).content)
+
+    async with answering(lambda request: web.Response(body=LARGE)) as server:
+        with pytest.raises(bounds.MessageTooLongError):
+            await read(server)
+        monkeypatch.setattr(bounds, "MESSAGE_MAX", 1 << 40)
+        transport = bounds.BoundedTransport()
+        assert await read(server) == len(LARGE)
+
+
+@corpus("size", [1 << 16, 1 << 20, MESSAGE_MAX * 3])
+def test_lines_are_read_as_utf_8_however_they_are_cut_and_one_that_is_too_long_is_left_out(size: int) -> None:
+    decoder = codecs.getincrementaldecoder(register_encoding())()
+    text = "请假 😀\n" * 3
+    assert "".join(decoder.decode(bytes([one])) for one in text.encode()) == text
+    for _ in range(10):
+        assert decoder.decode(b"x" * (MESSAGE_MAX // 2) + b"\n"), "many lines may be longer together"
+    raw = b"before\n" + "请".encode() * MESSAGE_MAX + b"\n" + "after 请\n".encode()
+    lines = "".join(decoder.decode(raw[at : at + size]) for at in range(0, len(raw), size)).split("\n")
+    assert lines[0] == "before" and lines[-2:] == ["after 请", ""] and lines.count(LEFT_OUT) == 1
+    assert sum(map(len, lines)) < MESSAGE_MAX + 1000

@@ -1,14 +1,15 @@
 """What a server answers is data for the model, and what is long is read page by page."""
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 from bot.agent.tool_executor import OBSERVATION_MAX, format_observation
+from tests.tools.mcp.running import build_listed_tool
 from tools.mcp.config import McpServer
 from tools.mcp.results import (
     MAX_PAGES,
@@ -23,14 +24,7 @@ from tools.mcp.tool_adapter import PAGE_ARGUMENT, McpTool, build_mcp_tool, parse
 from tools.spec import Gate, ToolOutcome
 
 SERVER = McpServer(name="crm", command=("crm",), env={"CRM_TOKEN": "tulip-secret"}, tools={"list": "none"})
-ABOUT: dict[str, Any] = {
-    "server": "crm",
-    "schema": {"type": "object", "properties": {}},
-    "gate": Gate.NONE,
-    "mark": "m",
-}
-READS = McpTool(name="list", description="Lists.", is_read_only=True, **ABOUT)
-WRITES = McpTool(name="write", description="Writes.", is_read_only=False, **ABOUT)
+READS, WRITES = build_listed_tool(name="list", is_read_only=True, gate=Gate.NONE), build_listed_tool(gate=Gate.NONE)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=400),
     lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=10), inner, max_size=10),
@@ -38,21 +32,8 @@ VALUES = st.recursive(
 )
 
 
-@dataclass
-class Text:
-    text: str
-    type: str = "text"
-
-
-@dataclass
-class Result:
-    content: list[Any] = field(default_factory=list)
-    structured_content: Any = None
-    is_error: bool = False
-
-
-def said(text: str) -> Result:
-    return Result([Text(text)])
+def said(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)])
 
 
 def test_json_in_a_text_is_data_and_a_long_text_is_told_in_pages_that_make_it_up() -> None:
@@ -72,14 +53,12 @@ def test_json_in_a_text_is_data_and_a_long_text_is_told_in_pages_that_make_it_up
 def test_long_lists_are_told_in_pages_of_whole_elements() -> None:
     rows = [{"name": f"客户 {n}", "about": "x" * 300} for n in range(60)]
     whole = {"rows": rows, "total": 60}
-    for result in (said(json.dumps(whole)), Result(structured_content=whole)):
+    for result in (said(json.dumps(whole)), CallToolResult(content=[], structured_content=whole)):
         seen, page, pages = list[Any](), 1, 0
         while page:
             found = parse_read_result(SERVER, READS, result, page).data
-            assert (
-                found["result"]["total"] == 60
-                and len(format_observation(ToolOutcome.model_construct(data=found))) < OBSERVATION_MAX
-            )
+            observation = format_observation(ToolOutcome.model_construct(data=found))
+            assert found["result"]["total"] == 60 and len(observation) < OBSERVATION_MAX
             seen, pages = seen + found["result"]["rows"], found["pages"]
             assert (found.get("more") or "").endswith(str(page + 1)) or page == pages
             page = page + 1 if "more" in found else 0
@@ -121,8 +100,6 @@ async def test_the_page_is_ours_and_does_not_reach_the_server() -> None:
         raise AssertionError("nothing is pressed")
 
     def listed(properties: dict[str, Any]) -> Any:
-        from mcp.types import Tool, ToolAnnotations
-
         schema = {"type": "object", "properties": properties, "additionalProperties": False}
         return Tool(name="list", input_schema=schema, annotations=ToolAnnotations(read_only_hint=True))
 

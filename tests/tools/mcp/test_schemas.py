@@ -13,11 +13,12 @@ from pydantic import ValidationError
 from bot.agent.formats.native_format import build_function_schema as as_function
 from bot.agent.formats.tool_descriptions import describe_tools
 from tests.harness.corpus import corpus
+from tests.tools.mcp.running import build_listed_tool
 from tools.characters import has_invisible
 from tools.mcp.schemas import NODES, UnusableToolError, describe_schema_errors, simplify_schema
 from tools.mcp.server_text import clean_server_text
-from tools.mcp.tool_adapter import McpTool, build_mcp_tool
-from tools.spec import Gate, ToolOutcome
+from tools.mcp.tool_adapter import build_mcp_tool
+from tools.spec import ToolOutcome
 from tools.tool import Tool
 
 
@@ -29,60 +30,38 @@ def tool(schema: dict[str, Any]) -> Tool:
     async def never(*_: Any) -> ToolOutcome:
         raise AssertionError
 
-    one = McpTool(
-        server="x",
-        name="y",
-        description="says",
-        schema=simplify_schema(schema),
-        is_read_only=False,
-        gate=Gate.CONFIRM,
-        mark="m",
-    )
-    return build_mcp_tool(one, never, never)
+    return build_mcp_tool(build_listed_tool("x", "y", schema=simplify_schema(schema)), never, never)
 
 
 def test_references_are_written_out_and_a_schema_that_refers_to_itself_ends() -> None:
     schema = {**of(who={"$ref": "#/$defs/Who"}), "$defs": {"Who": of(name={"type": "string"}), "Odd": 5}}
     assert simplify_schema(schema)["properties"]["who"]["properties"] == {"name": {"type": "string"}}
-    assert (
-        describe_schema_errors(simplify_schema(schema), {"who": {"name": 5}}) == "who.name: 5 is not of type 'string'"
-    )
+    wrong = describe_schema_errors(simplify_schema(schema), {"who": {"name": 5}})
+    assert wrong == "who.name: 5 is not of type 'string'"
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
     made = tool({**of(first={"$ref": "#/$defs/Node"}), "$defs": {"Node": node}})
     assert "next" in describe_tools([made]) and "next" in str(as_function(made))
 
 
+MULTIPLYING = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 9} for n in range(40)}
+
+
 @corpus(
     "schema",
     [
-        {"type": "string"},
-        {},
-        {"$ref": "#"},
-        {"$ref": "http://127.0.0.1:9/secret.json"},
-        {**of(a={"$ref": "https://example.com/x"})},
-        {**of(a={"$ref": "#/$defs/none"})},
-        of(a={"type": "banana"}),
-        of(a={"minimum": "much"}),
-        of(**{"a\u202eb": {}}),
-        of(**{"a" * 61: {}}),
-        of(aㅤ={}),
-        of(a={"enum": ["yes\u200b", "yes"]}),
-        of(a={"const": "\U000e0041"}),
-        of(a={"enum": ["x" * 20_000]}),
+        {"type": "string"}, {}, {"$ref": "#"}, {"$ref": "http://127.0.0.1:9/secret.json"},
+        {**of(a={"$ref": "https://example.com/x"})}, {**of(a={"$ref": "#/$defs/none"})}, of(a={"type": "banana"}),
+        of(a={"minimum": "much"}), of(**{"a\u202eb": {}}), of(**{"a" * 61: {}}), of(aㅤ={}),
+        of(a={"enum": ["yes\u200b", "yes"]}), of(a={"const": "\U000e0041"}), of(a={"enum": ["x" * 20_000]}),
         of(**{f"a{n}": {} for n in range(NODES + 1)}),
+        {**of(a={"$ref": "#/$defs/d0"}), "$defs": {**MULTIPLYING, "d40": {"type": "string"}}},
     ],
 )  # fmt: skip
-def test_what_nothing_can_be_checked_with_is_refused(schema: dict[str, Any]) -> None:
-    with pytest.raises(UnusableToolError):
-        simplify_schema(schema)
-
-
-def test_references_that_multiply_are_refused_at_once() -> None:
-    defs: dict[str, Any] = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 9} for n in range(40)}
+def test_what_nothing_can_be_checked_with_is_refused_at_once(schema: dict[str, Any]) -> None:
     began = time.thread_time()
     with pytest.raises(UnusableToolError):
-        simplify_schema({**of(a={"$ref": "#/$defs/d0"}), "$defs": {**defs, "d40": {"type": "string"}}})
-    assert time.thread_time() - began < 5
+        simplify_schema(schema)
+    assert time.thread_time() - began < 5, "also where references multiply"
 
 
 def test_a_pattern_that_takes_for_ever_is_not_tried() -> None:

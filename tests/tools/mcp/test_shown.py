@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -17,10 +18,11 @@ from bot.core.records import Approval
 from bot.dev.workspace.validate import VIEW_BYTES, check_view
 from tests.chat.slack.doubles import validate
 from tests.harness.corpus import corpus
-from tests.tools.mcp.running import USE
+from tests.tools.mcp.running import USE, build_listed_tool
+from tests.tools.office import refused
 from tools.characters import has_invisible
 from tools.mcp import tool_adapter
-from tools.mcp.tool_adapter import FACTS, MAX_DIALOG_BYTES, SHOWN, McpTool, build_mcp_tool
+from tools.mcp.tool_adapter import FACTS, MAX_DIALOG_BYTES, SHOWN, build_mcp_tool
 from tools.spec import Gate, Proposal, ToolError
 from tools.tool import Tool
 
@@ -38,17 +40,7 @@ ARGUMENTS = st.dictionaries(NAMES, VALUES, min_size=1, max_size=3)
 
 
 def tool() -> Tool:
-    schema = {"type": "object", "properties": {}}
-    one = McpTool(
-        server="crm",
-        name="write",
-        description="Writes.",
-        schema=schema,
-        is_read_only=False,
-        gate=Gate.CONFIRM,
-        mark="mark",
-    )
-    return build_mcp_tool(one, cast(Any, None), cast(Any, None))
+    return build_mcp_tool(build_listed_tool(), cast(Any, None), cast(Any, None))
 
 
 async def plan(arguments: dict[str, Any]) -> Proposal:
@@ -73,9 +65,8 @@ async def shown(arguments: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 )  # fmt: skip
 async def test_what_is_different_looks_different(one: Any, other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert await shown({"a": one}) != await shown({"a": other})
-    monkeypatch.setattr(
-        tool_adapter, "format_json_value", lambda value: value if isinstance(value, str) else json.dumps(value)
-    )
+    plain: Callable[[Any], str] = lambda value: value if isinstance(value, str) else json.dumps(value)  # noqa: E731
+    monkeypatch.setattr(tool_adapter, "format_json_value", plain)
     assert await shown({"a": 5}) == await shown({"a": "5"}), "the control: as texts were shown before"
 
 
@@ -90,6 +81,15 @@ async def test_no_two_arguments_look_alike(one: dict[str, Any], other: dict[str,
     assert not any(has_invisible(text.replace("\n", "")) for fact in first for text in fact)
 
 
+def write(value: Any) -> str:
+    """A value as a person reads it, in one line."""
+    return tool_adapter.format_json_value(value).replace("\n", "")
+
+
+def count_bytes(value: Any) -> int:
+    return tool_adapter._count_markup_bytes(tool_adapter.format_json_value(value))
+
+
 SIGNS = ["x", "长", "😀", "`", "a\n", "x" * 1499 + "\n", "<!channel> ", "&", "\u200b", '"', "\\"]
 
 
@@ -97,28 +97,19 @@ SIGNS = ["x", "长", "😀", "`", "a\n", "x" * 1499 + "\n", "<!channel> ", "&", 
 @corpus("length", [1, 100, 3_000, 7_000, 12_000, 50_000, 100_000])
 async def test_everything_that_will_be_sent_can_be_read_before_confirm(text: str, length: int) -> None:
     value = (text * length)[:length]
-    assert tool_adapter.format_json_value(value).replace("\n", "") in await everything({"text": value})
+    assert write(value) in await everything({"text": value})
 
 
 @corpus("text", SIGNS)
 async def test_as_much_as_a_dialog_may_hold_is_taken_by_the_platform(text: str) -> None:
     """In one value, and in as many as a card may name: at the bound nothing is refused by Slack's own limits."""
-    at_most = (
-        MAX_DIALOG_BYTES
-        * 1_000
-        // tool_adapter._count_markup_bytes(tool_adapter.format_json_value((text * 1_000)[:1_000]))
-        - 10
-    )
+    at_most = MAX_DIALOG_BYTES * 1_000 // count_bytes((text * 1_000)[:1_000]) - 10
     value = (text * at_most)[:at_most]
-    assert (
-        MAX_DIALOG_BYTES - 200
-        < tool_adapter._count_markup_bytes(tool_adapter.format_json_value(value))
-        <= MAX_DIALOG_BYTES
-    )
-    assert tool_adapter.format_json_value(value).replace("\n", "") in await everything({"text": value})
+    assert MAX_DIALOG_BYTES - 200 < count_bytes(value) <= MAX_DIALOG_BYTES
+    assert write(value) in await everything({"text": value})
     each = at_most // (FACTS + 1)
     several = {f"a{number}": (text * each)[:each] for number in range(FACTS)}
-    assert (await everything(several)).count(tool_adapter.format_json_value(several["a0"]).replace("\n", "")) == FACTS
+    assert (await everything(several)).count(write(several["a0"])) == FACTS
 
 
 async def test_what_no_dialog_holds_is_refused_in_words() -> None:
@@ -143,11 +134,10 @@ async def everything(arguments: dict[str, Any]) -> str:
     """What a person has read when they confirm: the card, and the dialog if it has one."""
     try:
         plan_ = await plan(arguments)
-    except ToolError as refused:
-        written = [tool_adapter.format_json_value(value) for value in arguments.values()]
-        assert refused.code == "too_much" and str(MAX_DIALOG_BYTES) in refused.text
-        assert sum(map(tool_adapter._count_markup_bytes, written)) > MAX_DIALOG_BYTES
-        return "".join(written).replace("\n", "")
+    except ToolError as error:
+        assert error.code == "too_much" and str(MAX_DIALOG_BYTES) in error.text
+        assert sum(map(count_bytes, arguments.values())) > MAX_DIALOG_BYTES
+        return "".join(map(write, arguments.values()))
     assert plan_.args["arguments"] == arguments, "what is shown is what is sealed"
     facts = words.describe_card_fields(plan_.fields, "en")
     messages = render_post(Post("", card=Card("Title", facts, buttons=(Button("Confirm", "confirm", "A1", 1),))))
@@ -185,6 +175,4 @@ def read(blocks: list[dict[str, Any]]) -> str:
 
 @corpus("name", ["", "a\u200b", "a\u202eb", "a\nb", "a\u3164", "a\u00a0b", "a › b", "x" * 101, "😀" * 51])
 async def test_a_name_that_a_card_cannot_show_is_refused(name: str) -> None:
-    with pytest.raises(ToolError) as refused:
-        await plan({name: 1})
-    assert refused.value.code == "too_much"
+    assert (await refused(plan({name: 1}))).code == "too_much"
