@@ -3,11 +3,11 @@
 import argparse
 import random
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-WRONG, INTERRUPTED = 2, 130
-"""Exit codes: nothing could be judged; told to end."""
+FOUND, WRONG, INTERRUPTED = 1, 2, 130  # exit codes: something was found; nothing could be judged; told to end
 
 
 class Parser(argparse.ArgumentParser):
@@ -33,10 +33,24 @@ def draw_seed() -> int:
     return random.SystemRandom().randrange(1, 1_000_000)
 
 
-def end_like_ctrl_c() -> None:
-    """SIGTERM does what Ctrl-C does: everything that was started is ended."""
-    signal.signal(signal.SIGTERM, _interrupt)
+def print_findings(findings: Sequence[str], nothing: str, most: int = 50) -> int:
+    """Prints each, up to so many, and how many there are; the exit code."""
+    for finding in findings[:most]:
+        print(f"FOUND  {finding}")
+    if len(findings) > most:
+        print(f"… and {len(findings) - most} more")
+    print(f"{len(findings)} findings" if findings else nothing)
+    return FOUND if findings else 0
 
 
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
+def run_command(name: str, work: Callable[[], int], *known: type[Exception]) -> NoReturn:
+    """Ends with the exit code of this work. SIGTERM does what Ctrl-C does: everything that was started is ended.
+    `known`: errors that say by themselves why nothing could be judged."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        sys.exit(work())
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except known as error:
+        print(f"deploy/qa {name}: {error}", file=sys.stderr)
+        sys.exit(WRONG)

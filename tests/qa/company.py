@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from datetime import date, timedelta
 from functools import cache
+from pathlib import Path
 
+from bot.dev.workspace.feishu.world import APP_ID
 from bot.dev.workspace.world import Json, WorkspaceMember
-from tests.harness.office import CHAT, name_id
+from tests.harness.office import APP_TOKEN, BOT_TOKEN, CHAT, SECRET, name_id
 from tools.workflow.process.calendar import WorkCalendar
 
-DIRECTORS, TEAM = 3, 8
-"""The first people are directors; then every eighth one leads a team."""
+DIRECTORS, TEAM = 3, 8  # the first people are directors; then every eighth one leads a team
 ROLES = ("director", "finance")
 AHEAD, WEEKS = timedelta(weeks=3), 80
 
@@ -27,7 +28,6 @@ def is_dm(channel: str) -> bool:
 
 
 def get_owner(dm: str) -> str:
-    """The person of a DM."""
     return f"ou_{dm[6:]}" if CHAT == "feishu" else f"U{dm[1:]}"
 
 
@@ -56,14 +56,32 @@ def build_members(count: int) -> tuple[WorkspaceMember, ...]:
 
 
 def build_directory_file(count: int) -> str:
-    """Who leads whom."""
-    return "\n".join(map(_describe_person, range(count)))
+    return "\n".join(
+        f'[[person]]\nemail = "{get_email(n)}"\nmanager = "{get_email(get_manager(n))}"\n'
+        f"roles = {list(ROLES) if n < DIRECTORS else []}"
+        for n in range(count)
+    )
 
 
-def _describe_person(number: int) -> str:
-    roles = list(ROLES) if number < DIRECTORS else []
-    mail, manager = get_email(number), get_email(get_manager(number))
-    return f'[[person]]\nemail = "{mail}"\nmanager = "{manager}"\nroles = {roles}'
+def build_bot_settings(folder: Path, directory: str, smtp_url: str, redis_url: str, model: str) -> dict[str, str]:
+    """Where everything is for a bot that works for them, but for the chat. Its own files lie in the folder."""
+    file = folder / "directory.toml"
+    file.write_text(directory, encoding="utf-8")
+    return {
+        "OPENAI_BASE_URL": f"{model}/v1",
+        "OPENAI_MODEL": "scripted",
+        "REDIS_URL": redis_url,
+        "SMTP_URL": smtp_url,
+        "DIRECTORY_FILE": str(file),
+        "DATA_DIR": str(folder),
+    }
+
+
+def build_chat_settings(address: str) -> dict[str, str]:
+    """Where the local workspace is for a bot, and with what it is let in."""
+    if CHAT == "feishu":
+        return {"FEISHU_API_URL": address, "FEISHU_APP_ID": APP_ID, "FEISHU_APP_SECRET": SECRET}
+    return {"SLACK_API_URL": f"{address}/api/", "SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
 
 
 @cache
@@ -75,19 +93,19 @@ def list_full_weeks(today: date) -> tuple[date, ...]:
     return tuple(day for day in mondays if all(calendar.get_day_status(day + timedelta(days=n))[0] for n in range(5)))
 
 
-def read_key(message: Json) -> str:
-    """What the bot calls a message of its own; empty for those of others."""
-    return str(read_payload(message).get("key", ""))
-
-
 def read_payload(message: Json) -> Json:
     payload: Json = (message.get("metadata") or {}).get("event_payload", {})
     return payload
 
 
+def read_key(message: Json) -> str:
+    """What the bot calls a message of its own; empty for those of others."""
+    return str(read_payload(message).get("key", ""))
+
+
 def list_buttons(message: Json) -> Iterator[Json]:
     """The bot's own buttons on a message."""
     for block in message.get("blocks") or ():
-        for element in block.get("elements", ()):
-            if element.get("type") == "button" and str(element.get("action_id", "")).startswith("cs:"):
-                yield element
+        for one in block.get("elements", ()):
+            if one.get("type") == "button" and str(one.get("action_id", "")).startswith("cs:"):
+                yield one

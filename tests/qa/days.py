@@ -17,6 +17,7 @@ import typer
 from tests.qa.bench.outside import ROOT, NotMeasured
 from tests.qa.bench.simulated_time import simulated_time
 
+SUITE = (sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-m", "not slow")
 DAYS = (
     ("2026-12-05T23:40", "Pacific/Pago_Pago", "Saturday, at the end of the day in UTC−11"),
     ("2026-12-13T09:00", "Asia/Shanghai", "Sunday"),
@@ -51,20 +52,14 @@ def run_days(
                 at.move_on(moment.timestamp() - at.now_s())
                 print(f"== {number}. {day} {zone}: {about}", flush=True)
                 began = time.monotonic()
-                code = _run_suite({**at.environment, "TZ": zone}, [f"--random-order-seed={number}", *(words or [])])
+                env, order = {**os.environ, **at.environment, "TZ": zone}, f"--random-order-seed={number}"
+                code = subprocess.run([*SUITE, order, *(words or [])], cwd=ROOT, env=env).returncode
                 failed += [number] if code else []
-                print(
-                    f"== {number}. {'passed' if code == 0 else 'FAILED'} in {time.monotonic() - began:.0f} s",
-                    flush=True,
-                )
+                ended = f"{'FAILED' if code else 'passed'} in {time.monotonic() - began:.0f} s"
+                print(f"== {number}. {ended}", flush=True)
     except NotMeasured as error:
         sys.exit(str(error))
     sys.exit(f"Failed: {', '.join(map(str, failed))}." if failed else 0)
-
-
-def _run_suite(environment: dict[str, str], words: list[str]) -> int:
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-m", "not slow", *words]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}).returncode
 
 
 if __name__ == "__main__":

@@ -3,23 +3,24 @@ frameworks run it in their own environments."""
 
 import asyncio
 import os
+import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 
 def end_when_orphaned(code: int = 0) -> None:
     """Whoever started this process keeps its input open: without them it ends."""
-    threading.Thread(target=_wait_for_end_of_input, args=(code,), daemon=True).start()
 
+    def wait_for_end_of_input() -> None:
+        with suppress(OSError):
+            while os.read(0, 1024):
+                pass
+        os._exit(code)
 
-def _wait_for_end_of_input(code: int) -> None:
-    with suppress(OSError):
-        while os.read(0, 1024):
-            pass
-    os._exit(code)
+    threading.Thread(target=wait_for_end_of_input, daemon=True).start()
 
 
 async def read_lines() -> AsyncIterator[str]:
@@ -35,10 +36,24 @@ def list_processes_in(folder: Path) -> dict[int, str]:
     found: dict[int, str] = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            home, line = (
-                os.readlink(process / "cwd"),
-                (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"),
-            )
+            home, words = os.readlink(process / "cwd"), (process / "cmdline").read_bytes().replace(b"\0", b" ")
+            line = words.decode(errors="replace")
             if f"{folder}/" in f"{home}/ {line}/":
                 found[int(process.name)] = line
     return found
+
+
+def compile_library(source: Path, folder: Path) -> Path:
+    """To be loaded before the C library. Raises `CalledProcessError`."""
+    library = folder / f"{source.stem}.so"
+    words = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"]
+    subprocess.run(words, check=True, capture_output=True, text=True)
+    return library
+
+
+def write_program(file: Path, program: str, variables: Mapping[str, str]) -> str:
+    """Another name of a program, which runs it with these variables of the environment."""
+    words = " ".join(f"{name}='{value}'" for name, value in variables.items())
+    file.write_text(f'#!/bin/sh\n{words} exec "{program}" "$@"\n')
+    file.chmod(0o700)
+    return str(file)

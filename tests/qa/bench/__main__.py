@@ -1,60 +1,51 @@
 """`python -m tests.qa.bench`: measure, show, and write down."""
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
 
-from tests.qa.bench import chat, confirm, cpu, crowd, many, month, report, year
-from tests.qa.bench.bench import Bench, Options, opened
-from tests.qa.bench.figures import FIGURES, GROUPS, Reading
+from tests.qa.bench.bench import Bench, opened
+from tests.qa.bench.figures import FIGURES, GROUPS, Reading, Report, describe_machine
+from tests.qa.bench.measures import ack, click, confirm, cpu, crowd, history, many, rush
 from tests.qa.bench.outside import ROOT, NotMeasured
-from tests.qa.command import INTERRUPTED, Parser, end_like_ctrl_c, read_whole_number
+from tests.qa.bench.periods import month, year
+from tests.qa.command import FOUND, INTERRUPTED, Parser, read_whole_number, run_command
 
 MEASURES: dict[str, Callable[[Bench], list[Reading]]] = {
-    "cpu": cpu.cpu,
-    "many": many.many,
-    "history": cpu.history,
-    "ack": chat.ack,
-    "click": chat.click,
-    "rush": chat.rush,
-    "confirm": confirm.confirm,
-    "month": month.month,
-    "year": year.year,
-    "crowd": crowd.crowd,
+    measure.__name__: measure for measure in (cpu, many, history, ack, click, rush, confirm, month, year, crowd)
 }
 """Group → what measures it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given, console, began = _parse_options(arguments), Console(), datetime.now().astimezone()
-    options, about = Options(1 if given.quick else given.rounds, given.quick), report.describe_machine()
+    rounds, about = 1 if given.quick else given.rounds, describe_machine()
     try:
         with console.status("starting") as status:
-            found = measured(options, given.only, given.peers, status.update)
+            found = measured(rounds, given.quick, given.only, given.peers, status.update)
     except KeyboardInterrupt:
         console.print("Stopped.")
         return INTERRUPTED
-    written = report.Report(began, options.rounds, options.quick, *found, about)
-    console.print(report.table(written))
-    console.print(f"Written to {report.write(written, given.out)}")
-    return 1 if any(one.value is None or (one.failed and not given.quick) for one in written.readings) else 0
+    report = Report(began, rounds, given.quick, *found, about)
+    console.print(report.build_table())
+    console.print(f"Written to {report.write(given.out)}")
+    return FOUND if any(one.value is None or (one.failed and not given.quick) for one in report.readings) else 0
 
 
 def measured(
-    options: Options, groups: Sequence[str], peers: bool, doing: Callable[[str], None]
+    rounds: int, quick: bool, groups: Sequence[str], peers: bool, doing: Callable[[str], None]
 ) -> tuple[list[Reading], list[str], dict[str, dict[str, str]], str]:
     """(readings, what was left out and why, versions, server). Each group has surroundings of its own, and one that
     cannot be measured is no reason not to measure the others."""
     readings, versions = list[Reading](), dict[str, dict[str, str]]()
-    with opened(options, [], doing) as bench:
+    with opened(rounds, quick, [], doing) as bench:
         skipped, server = bench.prepare_peers() if peers else [], bench.server()
     for group in groups:
         try:
-            with opened(options, bench.peers, doing) as around:
+            with opened(rounds, quick, bench.peers, doing) as around:
                 readings += MEASURES[group](around)
                 versions |= around.versions
         except (NotMeasured, OSError) as error:
@@ -75,5 +66,4 @@ def _parse_options(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    end_like_ctrl_c()
-    sys.exit(main())
+    run_command("bench", main)

@@ -1,27 +1,40 @@
-"""The figures: what each is, how far it should reach, and a reading of one."""
+"""The figures: what each is, how far it should reach, and readings of them, which are shown as a table and kept as a
+JSON file, with what they were measured on."""
 
+import json
+import os
+import platform
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import Any
+
+from rich.table import Table
+from rich.text import Text
 
 from bot.dev.evaluation.results import compute_percentile as compute_percentile
 from bot.dev.evaluation.tables import format_rounded_number as format_rounded_number
 
+BUSY = 1.0  # load from which on others disturb
+WORDS = {True: ("yes", "green"), False: ("NO", "bold red"), None: ("–", "dim")}
+
 
 @dataclass(frozen=True)
 class Figure:
-    """One number. `most` and `least` are the reach; neither: it is reported only."""
+    """One number. `group`: what `--only` calls it; figures of a group are measured together. `most` and `least` are the
+    reach; neither: it is reported only. `must`: a reach that is missed is a failure, as it is no matter of how fast the
+    machine is."""
 
     name: str
     group: str
-    """What `--only` calls it: figures of a group are measured together."""
     title: str
     unit: str = ""
     most: float | None = None
     least: float | None = None
     must: bool = False
-    """A reach that is missed is a failure: it is no matter of how fast the machine is."""
 
     @property
     def reach(self) -> str:
@@ -114,3 +127,68 @@ def spread(values: Sequence[float]) -> str:
 
 
 median = statistics.median
+
+
+@dataclass(frozen=True)
+class Report:
+    began: datetime
+    rounds: int
+    quick: bool
+    readings: Sequence[Reading]
+    skipped: Sequence[str]
+    versions: dict[str, dict[str, str]]
+    server: str
+    machine: dict[str, str]
+
+    def build_table(self) -> Table:
+        about, quick = self.machine, ", quick" if self.quick else ""
+        named = f"{about['cpu']}, {about['cores']} cores, {about['memory']}, {about['python']}; {self.server}"
+        lines = [f"{named}; load before: {about['load']}"]
+        if about["load"] != "?" and float(about["load"]) >= BUSY:
+            busy = f"the machine was busy before it began (load {about['load']})"
+            lines.append(f"{busy}: times on the clock are worth little")
+        lines += [f"left out: {one}" for one in self.skipped]
+        title = f"Countersign, {self.began:%Y-%m-%d %H:%M}, {self.rounds} rounds{quick}"
+        shown = Table(title=title, caption="\n".join(lines), caption_justify="left")
+        for name in ("figure", "measured", "reach", "met", ""):
+            shown.add_column(name, overflow="fold")
+        for one in self.readings:
+            met, note = Text(*WORDS[one.met]), Text(one.note, style="dim")
+            shown.add_row(one.figure.title, one.shown, one.figure.reach, met, note)
+        return shown
+
+    def write(self, folder: Path) -> Path:
+        """Writes all of it as a JSON file; its path."""
+        about = ("name", "title", "unit", "reach")
+        figures = [
+            {name: getattr(one.figure, name) for name in about}
+            | {"value": one.value, "shown": one.shown, "met": one.met, "note": one.note, "detail": one.detail}
+            for one in self.readings
+        ]
+        data = {
+            "date": self.began.isoformat(timespec="seconds"), "rounds": self.rounds, "quick": self.quick,
+            "machine": self.machine, "redis": self.server, "versions": self.versions, "skipped": list(self.skipped),
+            "figures": figures,
+        }  # fmt: skip
+        folder.mkdir(parents=True, exist_ok=True)
+        (found := folder / "bench.json").write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
+        return found
+
+
+def describe_machine() -> dict[str, str]:
+    """What it is, and how busy it was a moment ago: figures of a busy machine are worth less."""
+    memory_kb = int(_look_up("/proc/meminfo", r"MemTotal:\s*(\d+)") or 0)
+    return {
+        "cpu": _look_up("/proc/cpuinfo", r"model name\s*:\s*(.+)") or platform.machine(),
+        "cores": str(os.cpu_count() or "?"),
+        "memory": f"{memory_kb / 1024**2:.1f} GB" if memory_kb else "?",
+        "system": f"{platform.system()} {platform.release()}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "load": f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "?",
+    }
+
+
+def _look_up(path: str, pattern: str) -> str:
+    file = Path(path)
+    found = re.search(pattern, file.read_text(encoding="utf-8")) if file.exists() else None
+    return found[1] if found else ""

@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,52 +27,36 @@ class Job:
     """What to do. Texts are given, so that every program sends prompts of the same size."""
 
     model_url: str
-    """Base URL of the endpoint, `…/v1`."""
-    answer: str
-    """How every run ends."""
-    steps: int
-    """Model calls of a run."""
+    answer: str  # how every run ends
+    steps: int  # model calls of a run
     system: str
     question: str
-    """What the person wrote."""
-    quoted: str
-    """The same as the model is given it."""
-    tool: dict[str, Any]
-    """The one tool, as the endpoint takes it."""
+    quoted: str  # the question as the model is given it
+    tool: dict[str, Any]  # the one tool, as the endpoint takes it
     redis_url: str = ""
     runs: int = 100
     at_once: int = 1
-    warm: int = 10
-    """Runs before the measuring begins."""
-    earlier: int = 0
-    """Messages that the conversation has already."""
-    variant: str = ""
-    """Which way of a program, where it has several."""
+    warm: int = 10  # runs before the measuring begins
+    earlier: int = 0  # messages that the conversation has already
+    variant: str = ""  # which way of a program, where it has several
     core: int | None = None
-    patience_s: float = 240.0
-    """No run takes longer, or it has gone wrong."""
-    workspace: dict[str, Any] = field(default_factory=dict)
-    """Where the local workspace is (`whole` only)."""
+    patience_s: float = 240.0  # no run takes longer, or it has gone wrong
+    workspace: dict[str, Any] = field(default_factory=dict)  # where the local workspace is (`whole` only)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was measured."""
-
     runs: int
     steps: int
-    cpu_s: float
-    """User and system time of the program itself."""
+    cpu_s: float  # user and system time of the program itself
     wall_s: float
-    rss_before: int
-    """Bytes, after the warm-up."""
+    rss_before: int  # bytes, after the warm-up
     rss_peak: int
     errors: list[str]
     versions: dict[str, str]
 
     @property
     def cpu_ms(self) -> float:
-        """CPU ms per step."""
         return self.cpu_s * 1000 / self.steps
 
     @property
@@ -112,47 +96,41 @@ def earlier(count: int, start: int = 0) -> list[dict[str, str]]:
 
 
 def observation(name: str) -> dict[str, str]:
-    """What the tool finds."""
     return {"name": name, "title": "Engineer", "team": "Platform", "here": "yes"}
 
 
-def versions(*names: str) -> dict[str, str]:
-    """Versions of the installed packages among `names`."""
-    found = {}
-    for name in names:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def main(opened: Callable[[Job], AbstractAsyncContextManager[Program]], *packages: str) -> None:
-    """The whole life of a program."""
+def read_job() -> Job:
+    """The first argument of this process, which keeps to the core in it."""
     job = Job(**json.loads(sys.argv[1]))
     if job.core is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {job.core})
+    return job
+
+
+def main(opened: Callable[[Job], AbstractAsyncContextManager[Program]], *packages: str) -> None:
+    """The whole life of a program. `packages`: those whose versions are told, if they are installed."""
+    job, versions = read_job(), dict[str, str]()
     end_when_orphaned(1)
-    result = asyncio.run(_life(opened, job, versions(*packages)))
-    print(json.dumps(asdict(result)), flush=True)
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    print(json.dumps(asdict(asyncio.run(_measure(opened(job), job, versions)))), flush=True)
 
 
-async def _life(
-    opened: Callable[[Job], AbstractAsyncContextManager[Program]], job: Job, known: dict[str, str]
-) -> Result:
-    async with opened(job) as program:
+async def _measure(opening: AbstractAsyncContextManager[Program], job: Job, versions: dict[str, str]) -> Result:
+    async with opening as program:
         warm = await _several(program, job, range(job.warm))
         await program.settled()
         gc.collect()
         rss, before, began = read_rss(), _cpu_s(), time.perf_counter()
-        watching = asyncio.ensure_future(_peak())
+        watching = asyncio.ensure_future(_watch_peak(peak := [rss]))
         errors = warm + await _several(program, job, range(job.warm, job.warm + job.runs))
         wall = time.perf_counter() - began
         await program.settled()
         cpu = _cpu_s() - before
         watching.cancel()
-        peak = max(read_rss(), PEAK[0])
-    return Result(job.runs, job.runs * job.steps, cpu, wall, rss, peak, errors, known)
+        most = max(read_rss(), *peak)
+    return Result(job.runs, job.runs * job.steps, cpu, wall, rss, most, errors, versions)
 
 
 async def _several(program: Program, job: Job, numbers: range) -> list[str]:
@@ -174,12 +152,9 @@ async def _several(program: Program, job: Job, numbers: range) -> list[str]:
     return errors
 
 
-PEAK = [0]
-
-
-async def _peak() -> None:
+async def _watch_peak(peak: list[int]) -> None:
     while True:
-        PEAK[0] = max(PEAK[0], read_rss())
+        peak[0] = max(peak[0], read_rss())
         await asyncio.sleep(0.1)
 
 

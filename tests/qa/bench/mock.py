@@ -11,14 +11,12 @@ Run as `python -m tests.qa.bench.mock`: prints its address as JSON, ends when it
 import asyncio
 import json
 import re
-from itertools import count
 from typing import Any
 
 from tests.qa.process import read_lines
 
 CALLS = 6
-STEPS = CALLS + 1
-"""Model calls of one run."""
+STEPS = CALLS + 1  # model calls of one run
 ANSWER = "Everyone you asked about is at work today."
 NAMES = tuple(f"Person {number}" for number in range(1, CALLS + 1))
 _USER = re.compile(rb'"role"\s*:\s*"user"')
@@ -30,7 +28,7 @@ _ID, _CALL = "#" * 24, "%" * 24
 
 
 def _reply(step: int) -> bytes:
-    """One reply as the protocol has it, with its head."""
+    """One reply of chat completions, with its head."""
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None, "annotations": []}
     if step < CALLS:
         arguments = json.dumps({"reason": "I look up who that is before I answer.", "name": NAMES[step]})
@@ -38,63 +36,46 @@ def _reply(step: int) -> bytes:
         message["tool_calls"] = [{"id": f"call_{_CALL}", "type": "function", "function": function}]
     else:
         message["content"] = ANSWER
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-    if step < CALLS:
-        choice["finish_reason"] = "tool_calls"
-    body = json.dumps(
+    reason = "tool_calls" if step < CALLS else "stop"
+    usage = {"prompt_tokens": 640 + 60 * step, "completion_tokens": 24, "total_tokens": 664 + 60 * step}
+    details = {
+        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+    }
+    return _answer(
         {
-            "id": f"chatcmpl-{_ID}",
-            "object": "chat.completion",
-            "created": 1_790_000_000,
-            "model": "mock-1",
-            "choices": [choice],
-            "usage": {
-                "prompt_tokens": 640 + 60 * step,
-                "completion_tokens": 24,
-                "total_tokens": 664 + 60 * step,
-                "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
-                "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
-            },
-            "service_tier": "default",
-            "system_fingerprint": "fp_mock",
+            "id": f"chatcmpl-{_ID}", "object": "chat.completion", "created": 1_790_000_000, "model": "mock-1",
+            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
+            "usage": usage | details, "service_tier": "default", "system_fingerprint": "fp_mock",
         }
-    ).encode()
-    return _head(200, len(body)) + body
+    )  # fmt: skip
 
 
 def _response(step: int) -> bytes:
     """The same as an answer of Responses, of a model that does not reason."""
-    output: list[dict[str, Any]]
     if step < CALLS:
         arguments = json.dumps({"note": "I look up who that is before I answer.", "name": NAMES[step]})
         call = {"type": "function_call", "id": f"fc_{_ID}", "call_id": f"call_{_CALL}", "name": "look_up"}
-        output = [{**call, "arguments": arguments, "status": "completed"}]
+        output: dict[str, Any] = {**call, "arguments": arguments, "status": "completed"}
     else:
         text = {"type": "output_text", "text": ANSWER, "annotations": [], "logprobs": []}
         message = {"type": "message", "id": f"msg_{_ID}", "role": "assistant", "status": "completed"}
-        output = [{**message, "content": [text]}]
+        output = {**message, "content": [text]}
     usage = {
-        "input_tokens": 640 + 60 * step,
-        "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens": 24,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": 664 + 60 * step,
-    }
-    body = json.dumps(
+        "input_tokens": 640 + 60 * step, "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": 24, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 664 + 60 * step,
+    }  # fmt: skip
+    return _answer(
         {
-            "id": f"resp_{_ID}",
-            "object": "response",
-            "created_at": 1_790_000_000,
-            "status": "completed",
-            "error": None,
-            "incomplete_details": None,
-            "model": "mock-1",
-            "output": output,
-            "parallel_tool_calls": True,
-            "store": False,
-            "usage": usage,
+            "id": f"resp_{_ID}", "object": "response", "created_at": 1_790_000_000, "status": "completed",
+            "error": None, "incomplete_details": None, "model": "mock-1", "output": [output],
+            "parallel_tool_calls": True, "store": False, "usage": usage,
         }
-    ).encode()
+    )  # fmt: skip
+
+
+def _answer(told: dict[str, Any]) -> bytes:
+    body = json.dumps(told).encode()
     return _head(200, len(body)) + body
 
 
@@ -117,25 +98,16 @@ class Script:
 
     def __init__(self) -> None:
         self.served = 0
-        self._replies = {
-            False: [_reply(step) for step in range(STEPS)],
-            True: [_response(step) for step in range(STEPS)],
-        }
-        self._ids = count(1)
+        self._replies = {build: [build(step) for step in range(STEPS)] for build in (_reply, _response)}
 
-    def answer(self, step: int, responses: bool = False) -> bytes:
-        number = str(next(self._ids)).zfill(24).encode()
+    def answer(self, step: int, responses: bool) -> bytes:
         self.served += 1
-        return self._replies[responses][step].replace(_ID.encode(), number).replace(_CALL.encode(), number)
-
-    def book(self) -> bytes:
-        body = json.dumps({"served": self.served}).encode()
-        return _head(200, len(body)) + body
+        number = str(self.served).zfill(24).encode()
+        reply = self._replies[_response if responses else _reply][step]
+        return reply.replace(_ID.encode(), number).replace(_CALL.encode(), number)
 
 
 class Connection(asyncio.Protocol):
-    """One kept-alive connection."""
-
     def __init__(self, script: Script) -> None:
         self._script = script
         self._came = bytearray()
@@ -159,7 +131,7 @@ class Connection(asyncio.Protocol):
 
     def _asked(self, head: bytes, body: bytes) -> None:
         if head.startswith(b"GET /served"):
-            self._write(self._script.book())
+            self._write(_answer({"served": self._script.served}))
             return
         line = head.partition(b"\r\n")[0]
         responses = b"/responses" in line

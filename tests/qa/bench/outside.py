@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from bot.redis.embedded import EmbeddedRedis
@@ -21,8 +21,7 @@ from tests.qa.bench.job import Job, Result
 
 ROOT = Path(__file__).parents[3]
 PYTHON = sys.executable
-PATIENCE_S = 900.0
-"""No program takes longer; one that does could not be measured."""
+PATIENCE_S = 900.0  # no program takes longer; one that does could not be measured
 
 
 class NotMeasured(Exception):
@@ -39,10 +38,11 @@ def environment() -> dict[str, str]:
     return {name: os.environ[name] for name in kept if name in os.environ} | INHERITED | {"PYTHONPATH": str(ROOT)}
 
 
+Child = subprocess.Popen[str]
+
+
 @contextmanager
-def child(
-    module: str, *args: str, python: str = PYTHON, more: dict[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
+def child(module: str, *args: str, python: str = PYTHON, more: dict[str, str] | None = None) -> Iterator[Child]:
     """A process of ours with open input and output, gone when the context is left. `more`: of its environment."""
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(
@@ -58,53 +58,42 @@ def child(
         try:
             yield process
         except NotMeasured as error:
-            words = error.words or last_words(said)
-            last = words.splitlines()[-1:] if not error.words else []
-            raise NotMeasured(": ".join([str(error), *last])[:300], words) from None
-        finally:
-            ended(process)
-
-
-def last_words(said: IO[str]) -> str:
-    said.seek(0)
-    return said.read()[-4000:].strip()
-
-
-def ended(process: subprocess.Popen[str]) -> None:
-    """Its input ends, then it has a moment, then it is killed."""
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with suppress(BrokenPipeError):
-                pipe.close()
-    try:
-        process.wait(3)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+            if error.words:
+                raise
+            said.seek(0)
+            words = said.read()[-4000:].strip()
+            raise NotMeasured(": ".join([str(error), *words.splitlines()[-1:]])[:300], words) from None
+        finally:  # its input ends, then it has a moment, then it is killed
+            for pipe in filter(None, (process.stdin, process.stdout)):
+                with suppress(BrokenPipeError):
+                    pipe.close()
+            try:
+                process.wait(3)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 @contextmanager
-def service(
-    module: str, *args: str, python: str = PYTHON, more: dict[str, str] | None = None
-) -> Iterator[dict[str, Any]]:
+def service(module: str, *args: str, more: dict[str, str] | None = None) -> Iterator[dict[str, Any]]:
     """A child that says where it is, or what it found, as JSON on its first line."""
-    with child(module, *args, python=python, more=more) as process:
+    with child(module, *args, more=more) as process:
         yield heard(process)
 
 
-def heard(process: subprocess.Popen[str]) -> dict[str, Any]:
+def heard(process: Child) -> dict[str, Any]:
     """The next line of a child. Raises `NotMeasured` when it has ended instead."""
-    line = process.stdout.readline() if process.stdout else ""
-    if not line:
+    assert process.stdout is not None
+    if not (line := process.stdout.readline()):
         raise NotMeasured("ended early")
     return dict(json.loads(line))
 
 
-def tell(process: subprocess.Popen[str], **order: Any) -> dict[str, Any]:
+def tell(process: Child, **order: Any) -> dict[str, Any]:
     """Tells a child to do something; its answer."""
-    if process.stdin is not None:
-        process.stdin.write(json.dumps(order) + "\n")
-        process.stdin.flush()
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(order) + "\n")
+    process.stdin.flush()
     return heard(process)
 
 
@@ -115,7 +104,8 @@ def measured(module: str, job: Job, python: str = PYTHON) -> Result:
         too_long.daemon = True  # Ctrl-C may come before the next line: nobody waits for the timer then
         too_long.start()
         try:
-            out = process.stdout.read() if process.stdout else ""  # its input stays open: the end of that ends it
+            assert process.stdout is not None
+            out = process.stdout.read()  # its input stays open: the end of that ends it
         finally:
             too_long.cancel()
         if process.wait() != 0 or not out.strip():

@@ -16,44 +16,35 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from bot.redis.embedded import find_server_program
 from tests.qa.bench.outside import NotMeasured
+from tests.qa.process import compile_library, write_program
 
 SOURCE = Path(__file__).with_suffix(".c")
 NUMBER = struct.Struct("=q")
 DAY_S = 86_400.0
-LIBRARY = "simulated_time.so"
 
 
 @dataclass
 class SimulatedTime:
-    """`folder` holds the library and the file."""
+    """`later_s`: than it is for this process, which may live in such a time itself. The file is beside the library."""
 
-    folder: Path
+    library: Path
     later_s: float = 0.0
-    """Than it is for this process, which may live in such a time itself."""
-    _own_ns: int = 0
-    _shared: mmap.mmap = field(init=False)
 
     def __post_init__(self) -> None:
-        if name := os.environ.get("SIMULATED_TIME"):
+        name, self._own_ns, file = os.environ.get("SIMULATED_TIME"), 0, self.library.with_name("later")
+        if name:
             (self._own_ns,) = NUMBER.unpack(Path(name).read_bytes())
-        self._file.write_bytes(NUMBER.pack(self._own_ns))
-        with self._file.open("r+b") as opened:
+        file.write_bytes(NUMBER.pack(self._own_ns))
+        with file.open("r+b") as opened:
             self._shared = mmap.mmap(opened.fileno(), NUMBER.size)
-
-    @property
-    def _file(self) -> Path:
-        return self.folder / "later"
-
-    @property
-    def environment(self) -> dict[str, str]:
+        others = [one for one in os.environ.get("LD_PRELOAD", "").split() if Path(one).name != self.library.name]
+        self.environment = {"LD_PRELOAD": " ".join([str(self.library), *others]), "SIMULATED_TIME": str(file)}
         """For every process that is to live in this time."""
-        others = [one for one in os.environ.get("LD_PRELOAD", "").split() if Path(one).name != LIBRARY]
-        return {"LD_PRELOAD": " ".join([str(self.folder / LIBRARY), *others]), "SIMULATED_TIME": str(self._file)}
 
     def now_s(self) -> float:
         """Epoch seconds, as those processes read them."""
@@ -66,38 +57,23 @@ class SimulatedTime:
 
     def write_server_program(self) -> str:
         """The Redis server, as a program that lives in this time."""
-        program = self.folder / "server"
-        variables = " ".join(f"{name}='{value}'" for name, value in self.environment.items())
-        program.write_text(f'#!/bin/sh\n{variables} exec "{find_server_program()}" "$@"\n')
-        program.chmod(0o700)
-        return str(program)
+        return write_program(self.library.with_name("server"), find_server_program(), self.environment)
 
 
 @contextmanager
 def simulated_time() -> Iterator[SimulatedTime]:
     """Raises `NotMeasured` where such a library cannot be made."""
-    compiler = shutil.which("cc")
-    if sys.platform != "linux" or compiler is None:
+    if sys.platform != "linux" or not shutil.which("cc"):
         raise NotMeasured("moving time on needs Linux and a C compiler (cc)")
     with tempfile.TemporaryDirectory(prefix="bench-time-") as name:
-        folder = Path(name)
-        command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(folder / LIBRARY), str(SOURCE), "-ldl"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise NotMeasured("the library that moves time on was not compiled", done.stderr)
-        at = SimulatedTime(folder)
-        at.move_on(0)
-        _require_working(at)
+        try:
+            at = SimulatedTime(compile_library(SOURCE, Path(name)))
+        except subprocess.CalledProcessError as error:
+            raise NotMeasured("the library that moves time on was not compiled", error.stderr) from None
+        at.move_on(DAY_S)
+        words, env = [sys.executable, "-c", "import time; print(time.time())"], os.environ | at.environment
+        told = subprocess.run(words, env=env, capture_output=True, text=True)
+        at.move_on(-DAY_S)
+        if told.returncode or not DAY_S - 60 < float(told.stdout) - time.time() < DAY_S + 60:
+            raise NotMeasured("the time of this machine's programs cannot be moved on", told.stderr)
         yield at
-
-
-def _require_working(at: SimulatedTime) -> None:
-    """A process reads the time that it should."""
-    at.move_on(DAY_S)
-    told = subprocess.run(
-        [sys.executable, "-c", "import time; print(time.time())"],
-        env=os.environ | at.environment, capture_output=True, text=True,
-    )  # fmt: skip
-    at.move_on(-DAY_S)
-    if told.returncode or not DAY_S - 60 < float(told.stdout) - time.time() < DAY_S + 60:
-        raise NotMeasured("the time of this machine's programs cannot be moved on", told.stderr)

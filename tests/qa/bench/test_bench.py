@@ -14,7 +14,7 @@ import pytest
 
 from tests.qa.bench import outside
 from tests.qa.bench.__main__ import MEASURES, main
-from tests.qa.bench.bench import Bench, Options, opened
+from tests.qa.bench.bench import Bench, opened
 from tests.qa.bench.figures import FIGURES, GROUPS, Reading
 from tests.qa.bench.mock import CALLS, STEPS, step_of
 from tests.qa.bench.outside import NotMeasured
@@ -24,7 +24,7 @@ from tools.workflow.process.calendar import WorkCalendar
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    with opened(Options(1, quick=True), [], lambda _: None) as one:
+    with opened(1, True, [], lambda _: None) as one:
         yield one
 
 
@@ -72,7 +72,7 @@ def test_our_program_makes_its_runs(bench: Bench) -> None:
 
 def test_what_goes_wrong_in_a_program_is_told(bench: Bench) -> None:
     with pytest.raises(NotMeasured, match="odd answer"):
-        bench.run("floor", bench.job(runs=1, warm=0, answer="something else"))
+        bench.run("peers:floor", bench.job(runs=1, warm=0, answer="something else"))
     with pytest.raises(NotMeasured, match="no_such_program"):
         bench.run("no_such_program", bench.job())
 
@@ -80,13 +80,12 @@ def test_what_goes_wrong_in_a_program_is_told(bench: Bench) -> None:
 ENDLESS = """
 import sys
 from tests.qa.bench import __main__ as command
-from tests.qa.command import end_like_ctrl_c
+from tests.qa.command import run_command
 def measure(bench):
     print("begun", flush=True)
-    bench.run("floor", bench.job(runs=10**9))
+    bench.run("peers:floor", bench.job(runs=10**9))
 command.MEASURES["cpu"] = measure
-end_like_ctrl_c()
-sys.exit(command.main(["--only", "cpu", "--no-peers", "--out", sys.argv[1]]))
+run_command("bench", lambda: command.main(["--only", "cpu", "--no-peers", "--out", sys.argv[1]]))
 """
 
 
@@ -95,18 +94,14 @@ def test_told_to_end_it_leaves_nothing_behind(tmp_path: Path) -> None:
     command, env = [sys.executable, "-c", ENDLESS, str(tmp_path)], outside.environment()
     bench = subprocess.Popen(command, cwd=outside.ROOT, env=env, stdout=subprocess.PIPE, text=True)
     assert bench.stdout is not None and bench.stdout.readline() == "begun\n"
-    begun = _list_children(bench.pid)
+    told = subprocess.run(["ps", "-o", "pid=", "--ppid", str(bench.pid)], capture_output=True, text=True, check=True)
+    begun = told.stdout.split()
     bench.terminate()
     out, _ = bench.communicate(timeout=60)
     assert (bench.returncode, out.strip()) == (130, "Stopped.")
     assert len(begun) >= 2, "the endpoint, the Redis server, the program"
     assert not [pid for pid in begun if Path(f"/proc/{pid}").exists()]
     assert not list(tmp_path.iterdir())
-
-
-def _list_children(parent: int) -> set[str]:
-    told = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True).stdout
-    return {pid for pid, of in (line.split() for line in told.splitlines()[1:]) if of == str(parent)}
 
 
 @pytest.mark.slow

@@ -11,15 +11,13 @@ from redis.asyncio import Redis
 
 from bot.redis.connect import connect_redis
 from bot.redis.embedded import EmbeddedRedis
-from tests.qa.bench.census import Family, count_families, find_family
-from tests.qa.bench.growth import Day, Weeks, find_growth
+from tests.qa.bench.figures import Reading
+from tests.qa.bench.growth import Day, Family, Weeks, count_families, find_family, find_growth
 from tests.qa.bench.job import Job
-from tests.qa.bench.month import KEPT_DAYS, Month, live, read_month
 from tests.qa.bench.outside import NotMeasured
+from tests.qa.bench.periods import KEPT_DAYS, Month, Size, live_month, live_year, read_month, read_year
+from tests.qa.bench.programs.ours import texts
 from tests.qa.bench.simulated_time import DAY_S, SimulatedTime, simulated_time
-from tests.qa.bench.tool import texts
-from tests.qa.bench.year import Size, read_year
-from tests.qa.bench.year import live as live_year
 
 DAYS = 30
 QUICK = Month(people=12, days=6, messages=12, parts_h=(24.0,), kept=dict.fromkeys(KEPT_DAYS, 2))
@@ -36,20 +34,19 @@ def later() -> Iterator[SimulatedTime]:
 
 def build_days(grow: Callable[[int], dict[str, Family]]) -> list[Day]:
     even = {"run": Family(200, 400_000), "j": Family(8, 900_000, endless=8), "spent": Family(30, 40_000)}
+    families = [{**even, "wf:request": Family(60 * n, 36_000 * n, 60 * n), **grow(n)} for n in range(1, DAYS + 1)]
     return [
-        Day(
-            families={**even, "wf:request": Family(60 * n, 36_000 * n, 60 * n), **grow(n)},
-            people=min(70 * n, 2_000),
-            requests=60 * n,
-            rss=150 << 20,
-            acks_ms=(5.0,),
-        )
-        for n in range(1, DAYS + 1)
+        Day(found, people=min(70 * n, 2_000), requests=60 * n, rss=150 << 20, acks_ms=(5.0,))
+        for n, found in enumerate(families, 1)
     ]
 
 
+def build_even(n: int) -> dict[str, Family]:
+    return {}
+
+
 GROWN: tuple[tuple[str, Callable[[int], dict[str, Family]]], ...] = (
-    ("", lambda n: {}),
+    ("", build_even),
     ("", lambda n: {"run": Family(200 + n % 7, 400_000 + 9_000 * (n % 7))}),
     ("run: ", lambda n: {"run": Family(200 + 5 * n, 400_000)}),
     ("j: ", lambda n: {"j": Family(8, 900_000 + 30_000 * n, 8)}),
@@ -68,17 +65,20 @@ def test_what_grows_is_told_and_nothing_else() -> None:
 
 
 def test_the_weeks_that_are_compared_begin_when_things_end() -> None:
-    weeks = Weeks.choose(build_days(lambda n: {}))
+    weeks = Weeks.choose(build_days(build_even))
     assert [day.requests // 60 for day in (weeks.first[0], weeks.last[0], weeks.last[-1])] == [11, 24, 30]
 
 
+def list_failed(readings: list[Reading]) -> list[str]:
+    return [one.figure.name for one in readings if one.failed]
+
+
 def test_a_month_fails_by_what_grows_by_the_process_and_by_dead_letters() -> None:
-    known = {"abandoned": 0, "confirm": 30, "send": 10, "chat.update": 90}
-
     def fail(days: list[Day], **counts: int) -> list[str]:
-        return [one.figure.name for one in read_month(days, known | counts, 120) if one.failed]
+        known = {"abandoned": 0, "confirm": 30, "send": 10, "chat.update": 90}
+        return list_failed(read_month(days, known | counts, 120))
 
-    even = build_days(lambda n: {})
+    even = build_days(build_even)
     assert fail(even) == []
     assert fail(build_days(lambda n: {"run": Family(200 + 5 * n, 400_000)})) == ["month-growth"]
     assert fail([replace(day, rss=day.rss + n * (1 << 20)) for n, day in enumerate(even)]) == ["month-process"]
@@ -87,21 +87,21 @@ def test_a_month_fails_by_what_grows_by_the_process_and_by_dead_letters() -> Non
 
 
 def test_a_year_fails_by_what_each_person_and_the_process_take() -> None:
-    def fail(weeks: list[Day]) -> list[str]:
-        return [one.figure.name for one in read_year(Size(people=2_000, runs=100), weeks) if one.failed]
+    last = build_days(build_even)[-1]
 
-    even = [replace(build_days(lambda n: {})[-1], requests=100 * n, people=2_000) for n in range(1, 53)]
-    even = [
-        replace(day, families={**day.families, "wf:request": Family(day.requests, 600 * day.requests)}) for day in even
-    ]
-    folded = [
-        replace(day, families={**day.families, "h": Family(2_000, 50_000_000 + 2_000_000 * (n % 9))})
-        for n, day in enumerate(even)
-    ]
-    more = [replace(day, families={**day.families, "run": Family(9 * n, 90 * n)}) for n, day in enumerate(even)]
-    assert fail(even) == fail(folded) == []
-    assert fail(more) == ["year-growth", "year-keys"]
-    assert fail([replace(day, rss=day.rss + (n << 19)) for n, day in enumerate(even)]) == ["year-process"]
+    def fail(rss: int = 0, grow: Callable[[int], dict[str, Family]] = build_even) -> list[str]:
+        weeks = [
+            replace(
+                last, requests=100 * n, people=2_000, rss=last.rss + n * rss,
+                families={**last.families, "wf:request": Family(100 * n, 60_000 * n), **grow(n)},
+            )
+            for n in range(1, 53)
+        ]  # fmt: skip
+        return list_failed(read_year(Size(people=2_000, runs=100), weeks))
+
+    assert fail() == fail(grow=lambda n: {"h": Family(2_000, 50_000_000 + 2_000_000 * (n % 9))}) == []
+    assert fail(grow=lambda n: {"run": Family(9 * n, 90 * n)}) == ["year-growth", "year-keys"]
+    assert fail(rss=1 << 19) == ["year-process"]
 
 
 def test_keys_are_told_by_what_they_are_about() -> None:
@@ -148,9 +148,8 @@ def test_a_short_month_finds_what_has_lost_its_end(later: SimulatedTime) -> None
             await redis.persist(name)
 
     said = list[str]()
-    days, counts = live(replace(QUICK, sabotage=forget_ends_of_runs), said.append)
-    grown = find_growth(days)
-    assert grown and {one.partition(":")[0] for one in grown} == {"run"}, grown
+    days, counts = live_month(replace(QUICK, sabotage=forget_ends_of_runs), said.append)
+    assert {one.partition(":")[0] for one in find_growth(days)} == {"run"}, find_growth(days)
     assert len(said) == len(days) == QUICK.days and "MB" in said[0]
     last = days[-1]
     assert last.requests == counts["confirm"] > 10 and counts["mails"] == counts["send"] > 3

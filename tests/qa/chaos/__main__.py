@@ -10,71 +10,47 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from bot.core.errors import CountersignError
 from tests.qa.chaos import check
-from tests.qa.chaos.facts import Facts
 from tests.qa.chaos.plan import FAULTS, RATE, Wanted
 from tests.qa.chaos.run import ran
 from tests.qa.chaos.scenes import SCENES
 from tests.qa.chaos.store import KINDS, Absent
-from tests.qa.chaos.table import table
-from tests.qa.command import INTERRUPTED, WRONG, Parser, draw_seed, read_whole_number
+from tests.qa.command import INTERRUPTED, WRONG, Parser, draw_seed, print_findings, read_whole_number
 
 T = TypeVar("T")
+NOTHING = "Nothing lost, nothing twice, nothing stuck."
 
 
-def span(text: str) -> float:
+def read_span(text: str, least: int = 0, called: str = "a span of time", such_as: str = "1.5") -> float:
     try:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a span of time: a number from 0 on, such as 1.5")
+    if not least <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {called}: a number from {least} on, such as {such_as}")
     return value
 
 
-def times(text: str) -> float:
-    value = span(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not how many times faster: a number from 1 on, such as 5")
-    return value
+def read_times(text: str) -> float:
+    return read_span(text, 1, "how many times faster", "5")
 
 
-def redis(text: str) -> str:
+def read_redis(text: str) -> str:
     if text not in KINDS and "://" not in text:
         raise argparse.ArgumentTypeError(f"there is no Redis {text!r}: say {', '.join(KINDS)}, or a URL")
     return text
 
 
-def faults(text: str) -> tuple[str, ...]:
+def read_faults(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if unknown := sorted(set(names) - set(FAULTS)):
         raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(FAULTS)}")
     return names
-
-
-OPTIONS: tuple[tuple[str, Callable[[str], object], object, str, str], ...] = (
-    ("--conversations", read_whole_number(1), 500, "N", "conversations, half of them direct, half threads in channels"),
-    ("--messages", read_whole_number(1), 20, "N", "messages of each conversation"),
-    ("--processes", read_whole_number(1), 4, "N", "bot processes, each started again whenever it ends"),
-    ("--seed", read_whole_number(0), 0, "N", "number that everything is drawn from; 0: any; it is printed first"),
-    ("--redis", redis, "embedded", "KIND", "embedded (Valkey), server, cluster (of three), or the URL of an empty one"),
-    ("--minutes", span, 0.0, "MINUTES", f"minutes over which the messages are spread; 0: at {RATE} messages a second"),
-    ("--faults", faults, ",".join(FAULTS), "NAMES", "what may happen, with commas between; empty: nothing"),
-    ("--speed", times, 5.0, "TIMES", "how many times faster than production all of the bot goes that takes time"),
-    (
-        "--versions",
-        read_whole_number(1),
-        1,
-        "N",
-        "2: every other process is of the version before (tests/former_version)",
-    ),
-)
-"""Name, how it is read, default, how its value is called, help."""
 
 
 def options(words: list[str] | None = None) -> argparse.Namespace:
@@ -84,47 +60,35 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
         description="Break everything; see that nothing is lost or doubled.",
         epilog="Exit codes: 0 nothing found, 1 something found, 2 the harness itself failed, 130 told to end.",
     )
-    for name, read, default, called, text in OPTIONS:
+    count, seed = read_whole_number(1), read_whole_number(0)
+    kinds = "embedded (Valkey), server, cluster (of three), or the URL of an empty one"
+    spread = f"minutes over which the messages are spread; 0: at {RATE} messages a second"
+    faster = "how many times faster than production all of the bot goes that takes time"
+    former = "2: every other process is of the version before (tests/former_version)"
+    for name, read, default, called, text in (
+        ("--conversations", count, 500, "N", "conversations, half of them direct, half threads in channels"),
+        ("--messages", count, 20, "N", "messages of each conversation"),
+        ("--processes", count, 4, "N", "bot processes, each started again whenever it ends"),
+        ("--seed", seed, 0, "N", "number that everything is drawn from; 0: any; it is printed first"),
+        ("--redis", read_redis, "embedded", "KIND", kinds),
+        ("--minutes", read_span, 0.0, "MINUTES", spread),
+        ("--faults", read_faults, ",".join(FAULTS), "NAMES", "what may happen, with commas between; empty: nothing"),
+        ("--speed", read_times, 5.0, "TIMES", faster),
+        ("--versions", count, 1, "N", former),
+    ):
         parser.add_argument(name, type=read, default=default, metavar=called, help=f"{text} (default: %(default)s)")
     scene = "instead of a run, the one moment that this safety is for (default: a run)"
     parser.add_argument("--scene", choices=SCENES, help=scene)
     without = "with --scene: that safety is switched off, and something must be found (default: it is on)"
     parser.add_argument("--without", action="store_true", help=without)
-    both = (
-        "half of the conversations on Slack and half on Feishu, in two runs side by side (default: STORY_CHAT's alone)"
-    )
-    parser.add_argument("--both", action="store_true", help=both)
+    both = "half of the conversations on Slack and half on Feishu, in two runs side by side"
+    parser.add_argument("--both", action="store_true", help=f"{both} (default: STORY_CHAT's alone)")
     told = parser.parse_args(words)
     if told.without and not told.scene:
         parser.error("--without says nothing without --scene")
     if told.both and (told.scene or told.conversations < 2 or "://" in told.redis):
         parser.error("--both wants two conversations, a Redis of its own for each run, and no --scene")
     return told
-
-
-def wanted(told: argparse.Namespace) -> Wanted:
-    return Wanted(
-        seed=told.seed or draw_seed(),
-        conversations=told.conversations,
-        messages=told.messages,
-        processes=told.processes,
-        seconds=told.minutes * 60,
-        faults=told.faults,
-        speed=told.speed,
-        versions=told.versions,
-    )
-
-
-def report(facts: Facts, seconds: float) -> int:
-    """The table, and what was found; the exit code."""
-    print(table(facts, seconds))
-    findings = check.everything(facts)
-    for finding in findings[:50]:
-        print(f"FOUND  {finding}")
-    if len(findings) > 50:
-        print(f"… and {len(findings) - 50} more")
-    print(f"{len(findings)} findings" if findings else "Nothing lost, nothing twice, nothing stuck.")
-    return int(bool(findings))
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -139,20 +103,11 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(until_told())
 
 
-def played(told: argparse.Namespace, seed: int) -> int:
-    """One scene; the exit code. The safety switched off, it is 1, or the checks are worth nothing."""
-    scene = SCENES[told.scene].play(is_off=told.without, seed=seed, redis=told.redis)
-    findings = check.wrong(run(scene))
-    print("\n".join(f"FOUND  {finding}" for finding in findings) or "Nothing lost, nothing twice, nothing stuck.")
-    return int(bool(findings))
-
-
-async def play_both(asked: Wanted) -> int:
+async def play_both(conversations: int, seed: int) -> int:
     """Two installations at once, one on each platform, with half of the conversations and the same seed; the worse exit
     code."""
-    half = asked.conversations // 2
-    counts = {"slack": asked.conversations - half, "feishu": half}
-    return max(await asyncio.gather(*(play_half(chat, count, asked.seed) for chat, count in counts.items())))
+    counts = {"slack": conversations - conversations // 2, "feishu": conversations // 2}
+    return max(await asyncio.gather(*(play_half(chat, count, seed) for chat, count in counts.items())))
 
 
 async def play_half(chat: str, conversations: int, seed: int) -> int:
@@ -193,19 +148,24 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def judged(told: argparse.Namespace) -> int:
-    """The run or the scene that is asked for; the exit code."""
-    asked = wanted(told)
-    print(f"seed {asked.seed}", flush=True)
+    """The exit code of the run or the scene that is asked for. A scene with its safety switched off ends with 1, or the
+    checks are worth nothing."""
+    seed, began = told.seed or draw_seed(), time.monotonic()
+    print(f"seed {seed}", flush=True)
     if told.both:
-        return run(play_both(asked))
-    began = time.monotonic()
+        return run(play_both(told.conversations, seed))
+    if told.scene:
+        scene = SCENES[told.scene](is_off=told.without, seed=seed, redis=told.redis)
+        return print_findings(check.wrong(run(scene)), NOTHING)
+    same = {name: getattr(told, name) for name in ("conversations", "messages", "processes", "faults", "speed")}
+    wanted = Wanted(seed, seconds=told.minutes * 60, versions=told.versions, **same)
 
     def tell(text: str) -> None:
         print(f"{time.monotonic() - began:6.0f} s  {text}", flush=True)
 
-    if told.scene:
-        return played(told, asked.seed)
-    return report(run(ran(asked, told.redis, tell=tell)), time.monotonic() - began)
+    facts = run(ran(wanted, told.redis, tell=tell))
+    print(check.build_table(facts, time.monotonic() - began))
+    return print_findings(check.everything(facts), NOTHING)
 
 
 def main() -> None:

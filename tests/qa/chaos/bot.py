@@ -9,13 +9,12 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from functools import wraps
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import Element
 
 from bot.app import resources
 from bot.app.build import build_app
@@ -23,7 +22,7 @@ from bot.app.ingress import LaneIngress
 from bot.app.services import open_services
 from bot.app.settings import Settings
 from bot.chat.feishu import channel as feishu_channel
-from bot.chat.messages import Message, Place
+from bot.chat.messages import Message
 from bot.chat.slack import channel
 from bot.core import clock, logs
 from bot.core.errors import CountersignError
@@ -34,7 +33,7 @@ from bot.features.sets.morning_lists import MorningLists
 from bot.ops.health import attach_health
 from bot.queue import scripts, store_watch
 from bot.queue.lanes import CheckpointResult, Lanes, Lease
-from bot.queue.store_watch import PauseReason, StoreWatch
+from bot.queue.store_watch import StoreWatch
 from bot.queue.writes import Write
 from bot.redis import connect, outages
 from tests.qa.process import end_when_orphaned
@@ -51,34 +50,23 @@ local known = unpack_item
 local function unpack_item(raw) if raw then return known(raw) end return '0', '', '' end
 """
 """Lua behind `common.lua`: whoever says so holds the lane, also when its item is gone."""
-NOTHING_LOST = "do return {{}, {}} end\n"
-"""Lua in front of the heartbeat: nobody is told that a lane is lost."""
-
-
-HELD = "chaos.held"
-
-
-SOCKET_TIMEOUT_MIN_S = 3.0
-"""More than any blocking read of ours asks for."""
-LATE = "chaos.late"
-LATE_LOOK_S = 0.1
-"""How often a process looks whether it was held up."""
+NOTHING_LOST = "do return {{}, {}} end\n"  # Lua in front of the heartbeat: nobody is told that a lane is lost
+HELD, LATE = "chaos.held", "chaos.late"
+SOCKET_TIMEOUT_MIN_S = 3.0  # more than any blocking read of ours asks for
+LATE_LOOK_S = 0.1  # how often a process looks whether it was held up
 SHORTENED = (
     "poll_s", "grace_s", "relay_pause_s", "timer_pause_s", "watch_pause_s", "outage_retry_s", "file_patience_s",
     "morning_pause_s", "summary_pause_s",
 )  # fmt: skip
 """Times of production that are divided by the speed."""
-
-
-def get_speed() -> float:
-    return float(os.environ.get("CHAOS_SPEED", "1"))
+SPEED = float(os.environ.get("CHAOS_SPEED", "1"))
 
 
 def tuning() -> Timing:
     """Production's own, faster; every limit that is no time is production's."""
-    own, speed = Timing(), get_speed()
-    shorter: dict[str, Any] = {name: getattr(own, name) / speed for name in SHORTENED}
-    return replace(own, **shorter, backoff_ms=round(own.backoff_ms / speed))
+    own = Timing()
+    shorter: dict[str, Any] = {name: getattr(own, name) / SPEED for name in SHORTENED}
+    return replace(own, **shorter, backoff_ms=round(own.backoff_ms / SPEED))
 
 
 async def tell_when_late() -> None:
@@ -107,6 +95,20 @@ async def serve(settings: Settings) -> None:
         log.info("chaos.ended", held=bot.worker.active_lane_count)
 
 
+def put_in_place(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
+    """Something of the bot is what this makes of it."""
+    setattr(owner, name, build(getattr(owner, name)))
+
+
+def answer_always(owner: Any, name: str, answer: Any = None) -> None:
+    """A method does nothing but to return this."""
+
+    async def always(*_: Any, **__: Any) -> Any:
+        return answer
+
+    put_in_place(owner, name, lambda _: always)
+
+
 def watch_deliveries() -> None:
     """Logs what is handed out again, and why: every such item passes a claim."""
     claim = Lanes.claim
@@ -114,10 +116,8 @@ def watch_deliveries() -> None:
     @wraps(claim)
     async def noted(self: Lanes, owner: str, partition: int, room: int) -> list[Lease]:
         leases = await claim(self, owner, partition, room)
-        for lease in leases:
-            if lease.item.is_redelivery:
-                item = lease.item
-                log.info("chaos.again", lane=item.lane, item=item.id, tries=item.tries, why=item.error[:80])
+        for item in (lease.item for lease in leases if lease.item.is_redelivery):
+            log.info("chaos.again", lane=item.lane, item=item.id, tries=item.tries, why=item.error[:80])
         return leases
 
     Lanes.claim = noted  # type: ignore[method-assign]
@@ -125,8 +125,7 @@ def watch_deliveries() -> None:
 
 def change_lua(change: Callable[[str, str], str]) -> None:
     """Every script is what this makes of its name and text."""
-    read = scripts.read_lua_file
-    scripts.read_lua_file = lambda name: change(name, read(name))  # type: ignore[assignment]
+    put_in_place(scripts, "read_lua_file", lambda read: lambda name: change(name, read(name)))
 
 
 def no_fencing() -> None:
@@ -136,9 +135,7 @@ def no_fencing() -> None:
 
 def no_idempotency() -> None:
     """The engine does not know a command again."""
-    save = RedisStore.save_change
-
-    recall, opening = RedisStore.load_command_context, RedisStore.load_start_context
+    save, recall, opening = RedisStore.save_change, RedisStore.load_command_context, RedisStore.load_start_context
 
     async def unknown(self: RedisStore, key: str, request: str) -> Any:
         return None, (await recall(self, key, request))[1]
@@ -168,7 +165,7 @@ def no_bytes_first() -> None:
     keep = FileStore.keep_file
 
     async def record_first(self: FileStore, person: str, file: AttachedFile, content: bytes, *rest: Any, **more: Any):  # type: ignore[no-untyped-def]
-        kept = await keep(replace(self, file_bytes=Nowhere()), person, file, content, *rest, **more)
+        kept = await keep(replace(self, file_bytes=Nowhere(Path())), person, file, content, *rest, **more)
         await self.file_bytes.save_bytes(kept.sha256, content)
         return kept
 
@@ -178,20 +175,7 @@ def no_bytes_first() -> None:
 class Nowhere(FolderBytes):
     """Keeps nothing."""
 
-    def __init__(self) -> None:
-        super().__init__(Path())
-
     async def save_bytes(self, sha256: str, content: bytes) -> None: ...
-
-
-def no_look_for_copies() -> None:
-    """Nobody looks whether a file was shown already."""
-
-    async def never(self: channel.SlackChannel, place: Place, name: str) -> bool:
-        return False
-
-    channel.SlackChannel._has_posted_file = never  # type: ignore[method-assign]
-    forget_posts_of_feishu()
 
 
 def no_outages() -> None:
@@ -200,66 +184,32 @@ def no_outages() -> None:
     outages._REFUSAL = re.compile(r"(?!)")
 
 
-def no_checkpoint_memory() -> None:
-    """A checkpoint that is asked for again, because its answer was lost, is written again."""
-    change_lua(lambda _, text: text.replace("redis.call('SISMEMBER', done, seq) == 0", "true"))
-
-
-def no_look_for_posts() -> None:
-    """Nobody looks whether a text was posted already."""
-
-    async def none(self: channel.SlackChannel, place: Place, key: str) -> dict[int, str]:
-        return {}
-
-    channel.SlackChannel._find_posted_parts = none  # type: ignore[method-assign]
-    forget_posts_of_feishu()
-
-
-def forget_posts_of_feishu() -> None:
-    """Every post to Feishu has a new name: neither Feishu nor the bot knows it again."""
-    build = feishu_channel.build_uuid
-    feishu_channel.build_uuid = lambda place, key: f"{secrets.token_hex(16)}{build(place, key)[32:]}"
-
-
-def no_timers() -> None:
-    """No timer ever comes."""
-    change_lua(lambda name, text: ("do return {0, ''} end\n" if name == "pump" else "") + text)
-
-
-def no_engine_timers() -> None:
-    """No timer of a task ever comes."""
-
-    async def none(self: EmbeddedEngine, now: datetime) -> int:
-        return 0
-
-    EmbeddedEngine.run_due_jobs = none  # type: ignore[method-assign]
+def no_look_for(method: str, answer: Any) -> None:
+    """Nobody looks whether something was shown or said already. Every post to Feishu has a new name: neither Feishu nor
+    the bot knows it again."""
+    answer_always(channel.SlackChannel, method, answer)
+    put_in_place(
+        feishu_channel, "build_uuid", lambda build: lambda place, key: secrets.token_hex(16) + build(place, key)[32:]
+    )
 
 
 def no_watch() -> None:
     """Nobody looks whether the store is the one that was here before, nobody remembers what it lacks, and numbers begin
     anew."""
     forgets()
-
-    async def looks_away(self: StoreWatch, reason: PauseReason) -> None: ...
-
-    StoreWatch._change_reason = looks_away  # type: ignore[method-assign]
-    resources._choose_number_floor = lambda services, clock: lambda: 0
+    answer_always(StoreWatch, "_change_reason")
+    put_in_place(resources, "_choose_number_floor", lambda _: lambda services, clock: lambda: 0)
 
 
 def no_number_memory() -> None:
     """A process believes the store which number was the last, and remembers nothing else that it lacks."""
     forgets()
-
-    def believes(self: RedisStore, stored: Mapping[str, int]) -> Mapping[str, int]:
-        return stored
-
-    RedisStore._note_numbers = believes  # type: ignore[method-assign]
+    put_in_place(RedisStore, "_note_numbers", lambda _: lambda self, stored: stored)
 
 
 def no_common_time() -> None:
     """Every process believes its own clock."""
-    store_watch.MAX_OFFSET_MS = 2**52
-    store_watch.MIN_CORRECTED_MS = 2**52
+    store_watch.MAX_OFFSET_MS = store_watch.MIN_CORRECTED_MS = 2**52
 
 
 WITHOUT: dict[str, Callable[[], None]] = {
@@ -268,17 +218,19 @@ WITHOUT: dict[str, Callable[[], None]] = {
     "idempotency": no_idempotency,
     "dedupe": no_dedupe,
     "files": no_bytes_first,
-    "copies": no_look_for_copies,
-    "posts": no_look_for_posts,
-    "expiry": no_timers,
-    "escalation": no_engine_timers,
+    "copies": lambda: no_look_for("_has_posted_file", False),
+    "posts": lambda: no_look_for("_find_posted_parts", {}),
+    "expiry": lambda: change_lua(lambda name, text: ("do return {0, ''} end\n" if name == "pump" else "") + text),
+    "escalation": lambda: answer_always(EmbeddedEngine, "run_due_jobs", 0),
     "outages": no_outages,
-    "answers": no_checkpoint_memory,
+    "answers": lambda: change_lua(lambda _, text: text.replace("redis.call('SISMEMBER', done, seq) == 0", "true")),
     "emptied": no_watch,
     "restored": no_watch,
     "failover": no_number_memory,
     "clock": no_common_time,
 }
+"""How each safety is taken out. Of expiry and escalation the timers never come, and of answers a checkpoint that is
+asked for again, because its answer was lost, is written again."""
 
 
 def read_wrong_clock(ahead_s: float) -> None:
@@ -296,17 +248,13 @@ def read_wrong_clock(ahead_s: float) -> None:
 
 def hasten_engine_timers(times: int) -> None:
     """Timers of tasks come so many times faster than their process says."""
-    parse = reader._parse_duration
-
-    def parse_faster(event: Element) -> int:
-        return round(parse(event) / times)
-
-    reader._parse_duration = parse_faster
+    put_in_place(reader, "_parse_duration", lambda parse: lambda event: round(parse(event) / times))
 
 
 def count_from_floor() -> None:
     """Numbers begin where they do in production: not with one."""
-    resources._choose_number_floor = lambda services, clock: lambda: compute_number_floor(clock.today())
+    floor = resources, "_choose_number_floor"
+    put_in_place(*floor, lambda _: lambda services, clock: lambda: compute_number_floor(clock.today()))
 
 
 def held_before_an_effect() -> None:
@@ -337,11 +285,7 @@ def killed_beside_bytes() -> None:
 
 def mornings_when_told(sign: Path) -> None:
     """The morning begins when there is such a file, whatever the clock says."""
-
-    def is_due(self: MorningLists, now: datetime) -> bool:
-        return sign.exists()
-
-    MorningLists._is_due = is_due  # type: ignore[method-assign]
+    put_in_place(MorningLists, "_is_due", lambda _: lambda self, now: sign.exists())
 
 
 LOGGED = """
@@ -389,10 +333,7 @@ def note_keys(file: Path) -> None:
 
 def forgets() -> None:
     """The process remembers nothing of what it has accepted and begun when another server takes over."""
-
-    async def lays_nothing_down(self: Lanes, partitions: Set[int]) -> None: ...
-
-    Lanes.lay_down_again = lays_nothing_down  # type: ignore[method-assign]
+    answer_always(Lanes, "lay_down_again")
 
 
 LUA_EDITS = {
@@ -416,9 +357,9 @@ CHANGES: dict[str, Callable[[str], None]] = {
 
 
 def main() -> None:
-    channel.UPDATE_MS = round(channel.UPDATE_MS / get_speed())
-    connect.SOCKET_TIMEOUT_S = max(SOCKET_TIMEOUT_MIN_S, connect.SOCKET_TIMEOUT_S / get_speed())
-    store_watch.TOLERANCE_MS = round(store_watch.TOLERANCE_MS / get_speed())
+    channel.UPDATE_MS = round(channel.UPDATE_MS / SPEED)
+    connect.SOCKET_TIMEOUT_S = max(SOCKET_TIMEOUT_MIN_S, connect.SOCKET_TIMEOUT_S / SPEED)
+    store_watch.TOLERANCE_MS = round(store_watch.TOLERANCE_MS / SPEED)
     watch_deliveries()
     for name, change in CHANGES.items():
         if value := os.environ.get(name):

@@ -3,16 +3,17 @@
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import Any, TypeVar
 
 from bot.approvals.render import is_unrecoverable
-from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
+from bot.core.records import Approval, ApprovalState, EffectState, RunStatus
 from bot.core.run_state import CallStatus
 from bot.features import retry
 from bot.features.approver_question import MANAGER_CHOICE
+from bot.features.feedback.feature import CHOICES as FEEDBACK
 from bot.storage.journal import JournalRecord
 from tests.harness.files import png
 from tests.qa.chaos.facts import EVERYBODY, Facts, Posted, build_ts, lane_of
@@ -22,24 +23,25 @@ from tests.qa.company import get_dm, is_dm
 from tools.mail.send_email import build_message_id
 from tools.spec import Gate
 from tools.workflow.engine.commands import AddSignCommand, DecideCommand, TransferCommand
-from tools.workflow.engine.state import TaskKind
+from tools.workflow.engine.state import Task, TaskKind
 
 Findings = Iterator[str]
 T = TypeVar("T")
 K = TypeVar("K")
-CARD = re.compile(r"^A\w+:.*:open:(R\w+):")
-"""The key of a card that a run asked for."""
-MORNING = re.compile(r"set:(\w+):\d{4}-\d\d-\d\d:")
-"""The key of a morning list."""
+CARD = re.compile(r"^A\w+:.*:open:(R\w+):")  # the key of a card that a run asked for
+MORNING = re.compile(r"set:(\w+):\d{4}-\d\d-\d\d:")  # the key of a morning list
 AHEAD_MS = 2_000
 """A clock may be ahead by so much (ms): less than two seconds are the time that a question takes."""
 COMMANDS = (DecideCommand, TransferCommand, AddSignCommand)
 KIND = {"transfer": "transfer", "add_sign": "add_sign"}
 """Kind of the command that follows from a choice; any other choice decides."""
-MANY = 50
-"""Of so many requests some wait until they escalate."""
+ON_NO_CARD = {retry.CHOICE, MANAGER_CHOICE, *FEEDBACK}
+"""Buttons below words: to ask again, to name an approver, and, on Feishu, to say how good an answer was."""
+MANY = 50  # of so many requests some wait until they escalate
 TOLD_AS = {"model": "model troubles", "smtp": "smtp troubles"}
 """Fault → how its count is called, where that is another name."""
+OFF = re.compile(r"answer #c\d+-\d+ (?!cancelled|unknown)[a-z]")
+"""An answer that names the error of a tool, other than what became of a card."""
 ENDED = (RunStatus.DONE, RunStatus.STOPPED, RunStatus.CANCELLED)
 
 
@@ -49,7 +51,6 @@ def everything(facts: Facts) -> list[str]:
 
 
 def wrong(facts: Facts) -> list[str]:
-    """What is not as it must be."""
     checks = {name: check for name, check in CHECKS.items() if not facts.judged or name in facts.judged}
     return [f"{name}: {finding}" for name, check in checks.items() for finding in check(facts)]
 
@@ -59,21 +60,17 @@ def answered(facts: Facts) -> Findings:
     runs = _by(facts.runs, lambda run: (run.message.place.channel, run.message.at))
     finals = Counter(post.key for post in facts.posts if post.part == 1)
     for one in facts.spoken:
-        mine = runs.get((one.channel, one.ts), [])
-        if len(mine) != 1 and not (one.line.tag in facts.given_up and not mine):
-            yield f"{one.line.tag} has {len(mine)} runs"
+        mine, tag = runs.get((one.channel, one.ts), []), one.line.tag
+        if len(mine) != 1 and not (tag in facts.given_up and not mine):
+            yield f"{tag} has {len(mine)} runs"
         for run in mine:
-            yield from _ended(one, run, finals)
-
-
-def _ended(one: Spoken, run: Run, finals: Mapping[str, int]) -> Findings:
-    times = finals.get(f"{run.id}:final", 0)
-    if run.status in ENDED and not times:
-        yield f"{one.line.tag} ended without an answer"
-    if run.status is RunStatus.PAUSED and times:
-        yield f"{one.line.tag} waits, but was answered"
-    if run.status is RunStatus.RUNNING:
-        yield f"{one.line.tag} never ended"
+            times = finals[f"{run.id}:final"]
+            if run.status in ENDED and not times:
+                yield f"{tag} ended without an answer"
+            if run.status is RunStatus.PAUSED and times:
+                yield f"{tag} waits, but was answered"
+            if run.status is RunStatus.RUNNING:
+                yield f"{tag} never ended"
 
 
 def once(facts: Facts) -> Findings:
@@ -98,23 +95,16 @@ def is_explained(facts: Facts, ts: str, by: int = EVERYBODY) -> bool:
 
 
 def repeated(posts: Sequence[Posted]) -> list[Posted]:
-    """Posts that are there already."""
-    return list(_repeated((post for post in posts if post.key), lambda one: (one.channel, one.key, one.part)))
-
-
-def _repeated(items: Iterable[T], key: Callable[[T], object]) -> Iterator[T]:
-    seen = set[object]()
-    for one in items:
-        if key(one) in seen:
-            yield one
-        seen.add(key(one))
+    named = _by((post for post in posts if post.key), lambda one: (one.channel, one.key, one.part))
+    return [post for same in named.values() for post in same[1:]]
 
 
 def order(facts: Facts) -> Findings:
     """In every conversation the first word about each message comes in the order in which they were written. A card
     comes from a lane of its own, so that it may be overtaken, but it never comes before the word about an earlier
     message. A message of which the platform has given up an event has no place: nobody waited until it was taken."""
-    first, cards = _first_words(facts), _first_cards(facts.posts)
+    first = _first_words(facts)
+    cards = _earliest((found[1], post.ts) for post in facts.posts if (found := CARD.search(post.key)))
     runs = {(run.message.place.channel, run.message.at): run for run in facts.runs}
     for lane, talk in _by(facts.spoken, lane_of).items():
         lines = sorted((one for one in talk if one.line.tag not in facts.given_up), key=lambda one: one.line.index)
@@ -130,30 +120,23 @@ def order(facts: Facts) -> Findings:
 def _first_words(facts: Facts) -> dict[str, str]:
     """By run: when it first said something. In a DM a run that waits for a button says nothing, since its card is there
     to see: what counts is when it began to wait, which only the journal tells."""
-    first: dict[str, str] = {}
-    for post in facts.posts:
-        run = post.key.partition(":")[0]
-        first[run] = min(post.ts, first.get(run, post.ts))
     direct = {run.id for run in facts.runs if run.message.place.direct}
-    for record in facts.journal:
-        if record.run in direct and began_to_wait(record):
-            ts = build_ts(record.at_ms)
-            first[record.run] = min(ts, first.get(record.run, ts))
+    waiting = (one for one in facts.journal if one.run in direct and began_to_wait(one))
+    posted = ((post.key.partition(":")[0], post.ts) for post in facts.posts)
+    return _earliest(chain(posted, ((one.run, build_ts(one.at_ms)) for one in waiting)))
+
+
+def _earliest(told: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """By run, of what it has done and when."""
+    first: dict[str, str] = {}
+    for run, ts in told:
+        first[run] = min(ts, first.get(run, ts))
     return first
 
 
 def began_to_wait(record: JournalRecord) -> bool:
     """A step of a run that needs a button to be pressed."""
     return record.kind == "step" and record.more.get("status") == CallStatus.AWAITING
-
-
-def _first_cards(posts: Sequence[Posted]) -> dict[str, str]:
-    """By run: when the first card that it asked for was posted."""
-    first: dict[str, str] = {}
-    for post in posts:
-        if found := CARD.search(post.key):
-            first[found[1]] = min(post.ts, first.get(found[1], post.ts))
-    return first
 
 
 def remembered(facts: Facts) -> Findings:
@@ -170,7 +153,9 @@ def remembered(facts: Facts) -> Findings:
         own = [tag for tag in tags if tag in expected]
         found, wanted = ([tag for tag in tags if tag not in facts.given_up] for tags in (own, expected))
         if found != wanted and not (lane in facts.compacted and _is_left_of(wanted, found)):
-            yield f"{lane} remembers {_difference(wanted, found)}"
+            missing, more = [x for x in wanted if x not in found], [x for x, n in Counter(found).items() if n > 1]
+            difference = f"not {missing}, twice {more}" if missing or more else f"another order: {found}"
+            yield f"{lane} remembers {difference}"
         if twice := sorted(facts.given_up.intersection(tag for tag, times in Counter(own).items() if times > 1)):
             yield f"{lane} remembers {twice} twice"
         if len(set(brought)) < len(brought):
@@ -191,18 +176,11 @@ def _brought(lane: str, asked: Spoken | None) -> bool:
     return asked is not None and lane.endswith(f":{get_dm(asked.line.person)}") and not is_dm(asked.channel)
 
 
-def _difference(expected: Sequence[str], found: Sequence[str]) -> str:
-    missing, more = [x for x in expected if x not in found], [x for x, n in Counter(found).items() if n > 1]
-    return f"not {missing}, twice {more}" if missing or more else f"another order: {found}"
-
-
 def commands(facts: Facts) -> Findings:
     """Each confirmed request was started once, and nothing else; numbers have no gaps."""
     started = Counter(tag_of(request.filled.values.get("reason", "")) for request in facts.requests)
-    confirmed: Counter[str] = Counter()
-    for one in facts.approvals:
-        if one.tool == "start_process":
-            confirmed[tag_of(str(one.proposal.args))] += int(one.effect is EffectState.DONE)
+    done = (one for one in facts.approvals if one.tool == "start_process" and one.effect is EffectState.DONE)
+    confirmed = Counter(tag_of(str(one.proposal.args)) for one in done)
     for tag in sorted(started.keys() | confirmed.keys()):
         if started[tag] != confirmed[tag]:
             yield f"#{tag} was confirmed {confirmed[tag]} times and started {started[tag]} times"
@@ -235,9 +213,9 @@ def authority(facts: Facts) -> Findings:
         if one.state is ApprovalState.DECIDED and one.decided_by not in one.proposal.deciders:
             yield f"{one.id} was decided by {one.decided_by}, who was not asked"
     refused = sum(record.kind == "approval.refused" and "set" not in record.more for record in facts.journal)
-    won = sum(  # each recovery after the first press is a version; the first may have come from a set
-        one.version - one.press_id.endswith(f":{one.id}") for one in facts.approvals if one.press_id
-    )
+    pressed = (one for one in facts.approvals if one.press_id)
+    # Each recovery after the first press is a version; the first may have come from a set.
+    won = sum(one.version - one.press_id.endswith(f":{one.id}") for one in pressed)
     taken = facts.counts.get("presses taken", 0) + facts.counts.get("dialogs submitted", 0)
     if taken > refused + won:
         yield f"{taken} presses were taken, but only {refused} refused and {won} carried out"
@@ -275,30 +253,21 @@ def mails(facts: Facts) -> Findings:
     arrived = Counter(str(mail["message_id"]) for mail in facts.mails)
     yield from (f"the mail {id} arrived {times} times" for id, times in arrived.items() if times > 1)
     known: set[str] = set()
-    for one in facts.approvals:
-        if one.tool == "send_email":
-            ids = [build_message_id(key) for key in _keys(one)]
-            known.update(ids)
-            yield from _arrived(one, sum(arrived[id] for id in ids), arrived[build_message_id(one.attempt_key)])
+    for one in (one for one in facts.approvals if one.tool == "send_email"):
+        tries = [one.model_copy(update={"attempts": n}) for n in range(1, one.attempts + 1)]
+        ids = [build_message_id(each.attempt_key) for each in tries]
+        known.update(ids)
+        about, times = f"#{tag_of(str(one.proposal.args))}", sum(arrived[id] for id in ids)
+        last = arrived[build_message_id(one.attempt_key)]
+        if one.effect is EffectState.DONE and one.outcome is not None and not last:
+            yield f"{about} counts as sent, but never arrived"
+        if one.state is not ApprovalState.DECIDED and times:
+            yield f"{about} arrived, though nobody sent it"
+        if one.effect is EffectState.FAILED and last:
+            yield f"{about} counts as failed, but arrived"
+        if times > one.attempts:
+            yield f"{about} arrived {times} times in {one.attempts} tries"
     yield from (f"nobody pressed for the mail {id}" for id in arrived if id not in known)
-
-
-def _keys(approval: Approval) -> list[str]:
-    """The idempotency keys of its tries so far, oldest first."""
-    return [approval.model_copy(update={"attempts": n}).attempt_key for n in range(1, approval.attempts + 1)]
-
-
-def _arrived(approval: Approval, times: int, last: int) -> Findings:
-    """`times`: of all its tries. `last`: of the latest one."""
-    about = tag_of(str(approval.proposal.args))
-    if approval.effect is EffectState.DONE and approval.outcome is not None and not last:
-        yield f"#{about} counts as sent, but never arrived"
-    if approval.state is not ApprovalState.DECIDED and times:
-        yield f"#{about} arrived, though nobody sent it"
-    if approval.effect is EffectState.FAILED and last:
-        yield f"#{about} counts as failed, but arrived"
-    if times > approval.attempts:
-        yield f"#{about} arrived {times} times in {approval.attempts} tries"
 
 
 def cards(facts: Facts) -> Findings:
@@ -306,29 +275,20 @@ def cards(facts: Facts) -> Findings:
     approvals = {one.id: one for one in facts.approvals}
     shown: set[str] = set()
     for post in facts.posts:
-        for button in (one for one in post.buttons[:1] if one.choice not in (retry.CHOICE, MANAGER_CHOICE)):
+        for button in (one for one in post.buttons[:1] if one.choice not in ON_NO_CARD):
             one = approvals.get(button.approval)
+            refs = [(ref.channel, ref.ts) for _, ref in one.copies] if one else []
+            known = f"is {one.state} {one.effect} version {one.version}, known at {refs}" if one else "of nobody"
+            about = f"{post.channel} {post.ts} {post.key}, {known}"
             if one is None or not _waits(one):
-                yield f"a card with buttons is over: {_about(post, one)}"
-            elif button.version != one.version or (post.channel, post.ts) not in _refs(one):
-                yield f"a card is orphaned: {_about(post, one)}"
+                yield f"a card with buttons is over: {about}"
+            elif button.version != one.version or (post.channel, post.ts) not in refs:
+                yield f"a card is orphaned: {about}"
             else:
                 shown.add(one.id)
     for one in facts.approvals:
         if _waits(one) and one.id not in shown:
             yield f"{one.id} ({one.tool}, {one.state}, {one.effect}) waits without a card"
-
-
-def _about(post: Posted, approval: Approval | None) -> str:
-    """A card and what is known of it, for whoever looks for the cause."""
-    where = f"{post.channel} {post.ts} {post.key}"
-    if approval is None:
-        return f"{where}, of nobody"
-    return f"{where}, is {approval.state} {approval.effect} version {approval.version}, known at {_refs(approval)}"
-
-
-def _refs(approval: Approval) -> list[tuple[str, str]]:
-    return [(ref.channel, ref.ts) for _, ref in approval.copies]
 
 
 def _waits(approval: Approval) -> bool:
@@ -408,16 +368,19 @@ def _shown(facts: Facts) -> Findings:
 
 def mornings(facts: Facts) -> Findings:
     """Nobody has two lists of one morning, and nobody has none for whom something has waited since before it."""
-    shown = [(found[1], post) for post in facts.posts if (found := MORNING.match(post.key))]
-    for person, post in _repeated(shown, lambda one: one[0]):
-        if not is_explained(facts, post.ts, post.by):
+    shown = (post for post in facts.posts if MORNING.match(post.key))
+    lists = _by(shown, lambda post: post.key.split(":")[1])
+    for person, posts in lists.items():
+        if not all(is_explained(facts, post.ts, post.by) for post in posts[1:]):
             yield f"{person} has two morning lists"
-    lists = Counter(person for person, _ in shown)
-    for request in facts.requests:
-        for task in request.open_tasks:
-            is_earlier = task.since.timestamp() * 1000 < facts.morning_ms
-            if is_earlier and task.kind is TaskKind.APPROVE and not lists[task.assignee]:
-                yield f"{task.id} has waited for {task.assignee} since before the morning, who has no list"
+    for task in _list_waiting(facts):
+        if task.since.timestamp() * 1000 < facts.morning_ms and task.assignee not in lists:
+            yield f"{task.id} has waited for {task.assignee} since before the morning, who has no list"
+
+
+def _list_waiting(facts: Facts) -> list[Task]:
+    """What somebody has yet to decide."""
+    return [task for one in facts.requests for task in one.open_tasks if task.kind is TaskKind.APPROVE]
 
 
 def escalated(facts: Facts) -> Findings:
@@ -425,11 +388,10 @@ def escalated(facts: Facts) -> Findings:
     before has timers of days."""
     if "escalation" not in facts.wanted.faults or facts.wanted.versions > 1:
         return
-    for request in facts.requests:
-        for task in request.open_tasks:
-            due_ms = (task.clock or task.since).timestamp() * 1000 + facts.wanted.escalates_s * 1000
-            if task.kind is TaskKind.APPROVE and facts.ended_ms > due_ms and len(task.fired) < 2:
-                yield f"{task.id} waits for {task.assignee}, and its timers never came"
+    for task in _list_waiting(facts):
+        due_ms = (task.clock or task.since).timestamp() * 1000 + facts.wanted.escalates_s * 1000
+        if facts.ended_ms > due_ms and len(task.fired) < 2:
+            yield f"{task.id} waits for {task.assignee}, and its timers never came"
 
 
 def witnessed(facts: Facts) -> Findings:
@@ -504,7 +466,7 @@ def tag_of(text: str) -> str:
     return found[1] if found else ""
 
 
-def _by(items: Sequence[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+def _by(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     found: dict[K, list[T]] = defaultdict(list)
     for one in items:
         found[key(one)].append(one)
@@ -518,3 +480,34 @@ CHECKS: dict[str, Callable[[Facts], Findings]] = {
         mornings, escalated, witnessed, seen, dated,
     )
 }  # fmt: skip
+
+
+def build_table(facts: Facts, seconds: float) -> str:
+    """The figures of a run, as plain text."""
+    tasks = [task for one in facts.requests for task in one.tasks]
+    rows: dict[str, object] = {
+        "seconds": round(seconds),
+        "messages": len(facts.spoken),
+        "their runs": Counter(str(one.status) for one in facts.runs),
+        "told that the model is away": sum(":down:" in one.key for one in facts.posts),
+        "answers not to the point": sum(bool(OFF.search(one.text)) for one in facts.posts),
+        "requests": len(facts.requests),
+        "their tasks": Counter(task.outcome or "open" for task in tasks),
+        "cards": Counter(str(one.state) for one in facts.approvals),
+        "their effects": Counter(str(one.effect) or "none" for one in facts.approvals),
+        "mails that arrived": len(facts.mails),
+        "files shown": len(facts.shown),
+        "morning lists": sum(bool(MORNING.match(one.key)) for one in facts.posts),
+        "in the journal": Counter(one.kind for one in facts.journal),
+        "items handed out again": len(facts.tries),
+        "lanes lost to another process": sum(n for event, n in facts.logged.items() if event.startswith("lane lost")),
+        "posts said twice": len(repeated(facts.posts)),
+        "people, faults, troubles": facts.counts,
+    }
+    width = max(map(len, rows))
+    return "\n".join(f"  {name.ljust(width)}  {_format_value(value)}" for name, value in rows.items())
+
+
+def _format_value(value: object) -> str:
+    told = sorted(value.items()) if isinstance(value, dict) else ()
+    return ", ".join(f"{name} {times}" for name, times in told if times) or str(value or 0)

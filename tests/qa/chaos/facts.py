@@ -64,16 +64,13 @@ class HeldUp:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A message of the bot."""
-
     channel: str
     ts: str
     key: str
     part: int
     text: str
     buttons: tuple[Button, ...] = ()
-    by: int = EVERYBODY
-    """The bot that has posted it, as far as it was told so."""
+    by: int = EVERYBODY  # the bot that has posted it, as far as it was told so
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,32 +86,24 @@ class ShownFile:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that the checks look at."""
-
     wanted: Wanted
     spoken: Sequence[Spoken]
     posts: Sequence[Posted]
     runs: Sequence[Run]
     approvals: Sequence[Approval]
-    open_index: Sequence[str] = ()
-    """Ids in the index of open approvals."""
+    open_index: Sequence[str] = ()  # ids in the index of open approvals
     timers: Sequence[str] = ()
     requests: Sequence[Request] = ()
-    record: Sequence[RequestEvent] = ()
-    """What the engine has on record of all requests."""
-    numbers: Mapping[str, str] = field(default_factory=dict)
-    """The engine's last number of each kind."""
+    record: Sequence[RequestEvent] = ()  # what the engine has on record of all requests
+    numbers: Mapping[str, str] = field(default_factory=dict)  # the engine's last number of each kind
     mails: Sequence[Mail] = ()
     journal: Sequence[JournalRecord] = ()
-    histories: Mapping[str, Sequence[HistoryEntry]] = field(default_factory=dict)
-    """By conversation."""
+    histories: Mapping[str, Sequence[HistoryEntry]] = field(default_factory=dict)  # by conversation
     compacted: frozenset[str] = frozenset()
     """Conversations whose earliest turns are a summary by now, or over: their history was full."""
-    left: Sequence[str] = ()
-    """Keys of work that is not done."""
+    left: Sequence[str] = ()  # keys of work that is not done
     dead: Sequence[DeadLetter] = ()
-    logged: Counter[str] = field(default_factory=Counter)
-    """Events in the bots' logs."""
+    logged: Counter[str] = field(default_factory=Counter)  # events in the bots' logs
     failures: Sequence[str] = ()
     """What bots logged of handlers that failed, and ends of bots that nobody caused."""
     tries: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -124,23 +113,17 @@ class Facts:
     kept: frozenset[str] = frozenset()
     """SHA-256 of the files whose bytes are kept, and are what they should be."""
     shown: Sequence[ShownFile] = ()
-    morning_ms: int = 0
-    """When the morning began; 0: never."""
+    morning_ms: int = 0  # when the morning began; 0: never
     given_up: frozenset[str] = frozenset()
     """Lines of which the platform has given up an event: the bot may never have heard of them."""
     judged: tuple[str, ...] = ()
     """The checks that can be made, e.g. when a store has lost everything. Empty: all."""
-    seen: tuple[str, ...] = ()
-    """What was seen to be wrong meanwhile."""
-    impossible: tuple[str, ...] = ()
-    """Faults that this Redis could not have."""
+    seen: tuple[str, ...] = ()  # what was seen to be wrong meanwhile
+    impossible: tuple[str, ...] = ()  # faults that this Redis could not have
     held_up: Sequence[HeldUp] = ()
-    witnessed: Witnessed | None = None
-    """What was counted from outside."""
-    ended_ms: int = 0
-    """When all of this was looked at."""
-    unrest: str = ""
-    """Why the run was ended before everything was at rest."""
+    witnessed: Witnessed | None = None  # what was counted from outside
+    ended_ms: int = 0  # when all of this was looked at
+    unrest: str = ""  # why the run was ended before everything was at rest
 
 
 KEYS = Keys()
@@ -154,28 +137,34 @@ async def collected(
     """Looks everywhere. The bots may still run, at rest."""
     redis = await connect_redis(url)
     try:
-        approvals = ApprovalStore(redis, KEYS)
+        runs, approvals, store, history = (
+            RunStore(redis, KEYS), ApprovalStore(redis, KEYS), RedisStore(redis), HistoryStore(redis, KEYS)
+        )  # fmt: skip
         journal = [one async for one in Journal(redis, KEYS).stream_records(follow=False)]
-        runs = [await RunStore(redis, KEYS).load_run(id) for id in _run_ids(people.spoken, journal)]
-        cards = [await approvals.load_approval(key.split(":", 3)[3]) for key in await _named(redis, "cs:{q*}:apr:*")]
-        found = [one for one in runs if one is not None]
-        store = RedisStore(redis)
-        requests = [
-            await store.load_request(key.rpartition(":")[2]) for key in await _named(redis, "cs:{wf}:request:*")
-        ]
-        kept = [one for one in requests if one is not None]
-        lines = [line for one in kept for line in await store.load_events(one.id)]
-        told, posts = await _histories(redis, found), _posts(out)
+        derived = {
+            KEYS.derive_id("R", KEYS.get_partition(lane_of(one)), id) for one in people.spoken for id in one.events
+        }
+        ids = sorted(derived | {record.run for record in journal if record.run})
+        found = [one for id in ids if (one := await runs.load_run(id)) is not None]
+        cards = [key.split(":", 3)[3] for key in await _named(redis, "cs:{q*}:apr:*")]
+        numbers = [key.rpartition(":")[2] for key in await _named(redis, "cs:{wf}:request:*")]
+        requests = [one for id in numbers if (one := await store.load_request(id)) is not None]
+        events = [line for one in requests for line in await store.load_events(one.id)]
+        conversations = sorted({run.message.place.conversation for run in found})
+        told = {lane: await history.load_history(lane) for lane in conversations}
+        posts = _posts(out)
+        named = {(one.channel, one.ts): (one.key, one.part) for one in posts if one.key}
+        lost = {str(one["event_id"]) for one in out.ws.delivery.abandoned_events}
         return Facts(
             wanted=wanted,
             spoken=tuple(people.spoken),
             posts=posts,
             runs=found,
-            approvals=[one for one in cards if one is not None],
+            approvals=[one for id in cards if (one := await approvals.load_approval(id)) is not None],
             open_index=await _members(redis, "open"),
             timers=await _members(redis, "t"),
-            requests=kept,
-            record=[RequestEvent.model_validate_json(line) for line in lines],
+            requests=requests,
+            record=[RequestEvent.model_validate_json(line) for line in events],
             numbers=await redis.hgetall("cs:{wf}:numbers"),  # type: ignore[arg-type]
             mails=tuple(out.mailbox.kept),
             journal=journal,
@@ -183,16 +172,13 @@ async def collected(
             compacted=frozenset(lane for lane, one in told.items() if _is_compacted(one)),
             left=await left(redis),
             dead=await DeadLetterStore(redis, KEYS).list_dead_letters(),
-            kept=_list_kept(town.folder / "files"),
+            kept=frozenset(path.name for path in (town.folder / "files").glob("??/*") if _is_whole(path)),
             shown=_list_shown(out),
-            **_logs(town),
+            **_logs(town, held_up, wanted.lease_s),
             counts=dict(counts),
-            witnessed=await witness(
-                url, out.address, out.token, out.mailbox.kept, sorted(out.ws.state.rooms), _list_named(posts)
-            ),
-            given_up=_list_given_up(out, people.spoken),
+            witnessed=await witness(url, out.address, out.token, out.mailbox.kept, sorted(out.ws.state.rooms), named),
+            given_up=frozenset(one.line.tag for one in people.spoken if lost.intersection(one.events)),
             ended_ms=int(time.time() * 1000),
-            held_up=[*held_up, *_list_late(town, wanted.lease_s)],
             unrest=unrest,
         )
     finally:
@@ -200,24 +186,8 @@ async def collected(
 
 
 def lane_of(spoken: Spoken) -> str:
-    """The conversation a line belongs to."""
     team, direct = TENANT if CHAT == "feishu" else WorkspaceApp().team, is_dm(spoken.channel)
     return Place(platform=CHAT, team=team, channel=spoken.channel, thread=spoken.thread, direct=direct).conversation
-
-
-def _list_given_up(out: Outside, spoken: Sequence[Spoken]) -> frozenset[str]:
-    lost = {str(one["event_id"]) for one in out.ws.delivery.abandoned_events}
-    return frozenset(one.line.tag for one in spoken if lost.intersection(one.events))
-
-
-def _list_named(posts: Sequence[Posted]) -> dict[tuple[str, str], tuple[str, int]]:
-    return {(one.channel, one.ts): (one.key, one.part) for one in posts if one.key}
-
-
-def _run_ids(spoken: Sequence[Spoken], journal: Sequence[JournalRecord]) -> list[str]:
-    """Runs that messages should have, and those that are told of."""
-    derived = {KEYS.derive_id("R", KEYS.get_partition(lane_of(one)), event) for one in spoken for event in one.events}
-    return sorted(derived | {record.run for record in journal if record.run})
 
 
 def _posts(out: Outside) -> list[Posted]:
@@ -230,26 +200,18 @@ def _posts(out: Outside) -> list[Posted]:
     return sorted(found, key=lambda post: post.ts)
 
 
-def _list_kept(folder: Path) -> frozenset[str]:
-    found = [path for path in folder.glob("??/*") if not path.name.endswith(".part")]
-    return frozenset(path.name for path in found if hashlib.sha256(path.read_bytes()).hexdigest() == path.name)
+def _is_whole(path: Path) -> bool:
+    return path.suffix != ".part" and hashlib.sha256(path.read_bytes()).hexdigest() == path.name
 
 
 def _list_shown(out: Outside) -> list[ShownFile]:
     found = list[ShownFile]()
     for channel, one in out.posts():
+        thread = str(one.get("thread_ts") or one.get("root_id", ""))
         for file in one.get("files") or ():
-            known = out.ws.files.get(str(file["id"]))
+            known, title = out.ws.files.get(str(file["id"])), str(file.get("title") or file["name"])
             sha256 = hashlib.sha256(known.content).hexdigest() if known and known.content else ""
-            found.append(
-                ShownFile(
-                    channel,
-                    str(one.get("thread_ts") or one.get("root_id", "")),
-                    str(file.get("title") or file["name"]),
-                    sha256,
-                    str(one["ts"]),
-                )
-            )
+            found.append(ShownFile(channel, thread, title, sha256, str(one["ts"])))
     return found
 
 
@@ -258,16 +220,8 @@ async def _named(redis: Redis, pattern: str) -> list[str]:
 
 
 async def _members(redis: Redis, name: str) -> list[str]:
-    found: list[str] = []
-    for partition in range(KEYS.partitions):
-        found += map(str, await redis.zrange(KEYS.build_key(partition, name), 0, -1))
-    return found
-
-
-async def _histories(redis: Redis, runs: Sequence[Run]) -> dict[str, ConversationHistory]:
-    history = HistoryStore(redis, KEYS)
-    lanes = {run.message.place.conversation for run in runs}
-    return {lane: await history.load_history(lane) for lane in sorted(lanes)}
+    places = [KEYS.build_key(partition, name) for partition in range(KEYS.partitions)]
+    return [str(member) for key in places for member in await redis.zrange(key, 0, -1)]
 
 
 def _is_compacted(history: ConversationHistory) -> bool:
@@ -277,14 +231,15 @@ def _is_compacted(history: ConversationHistory) -> bool:
 
 
 async def left(redis: Redis) -> list[str]:
-    """Work that is not done: lanes in a schedule, news of the engine; when there is none, lanes with items, and lanes
-    that are held (to find these, all keys are looked through)."""
-    found: list[str] = []
-    for partition in range(KEYS.partitions):
-        key = KEYS.build_key(partition, "z")
-        found += [f"{key} {lane}" for lane in map(str, await redis.zrange(key, 0, -1))]
-    found += [f"outbox {event}" for event in map(str, await redis.zrange("cs:{wf}:outbox", 0, -1))]
-    return found or await _stranded(redis)
+    """Work that is not done: lanes in a schedule, news of the engine; when there is none, lanes with items that no
+    schedule knows, and lanes that somebody holds without (to find these, all keys are looked through)."""
+    schedules = [KEYS.build_key(partition, "z") for partition in range(KEYS.partitions)]
+    found = [f"{key} {lane}" for key in schedules for lane in await redis.zrange(key, 0, -1)]
+    found += [f"outbox {event}" for event in await redis.zrange("cs:{wf}:outbox", 0, -1)]
+    if found:
+        return found
+    held = [key for key in await _named(redis, "cs:{q*}:st:*") if await redis.hexists(key, "token")]
+    return [*await _named(redis, "cs:{q*}:in:*"), *(f"{key} is held" for key in held)]
 
 
 async def list_due_timers(redis: Redis, ahead_ms: float, engine_ahead_ms: float) -> list[str]:
@@ -294,31 +249,9 @@ async def list_due_timers(redis: Redis, ahead_ms: float, engine_ahead_ms: float)
     return [f"timer {one}" for key, ms in until.items() for one in await redis.zrangebyscore(key, "-inf", int(ms))]
 
 
-async def _stranded(redis: Redis) -> list[str]:
-    """Items in a lane that no schedule knows, and lanes that somebody holds without."""
-    held = [key for key in await _named(redis, "cs:{q*}:st:*") if await redis.hexists(key, "token")]
-    return [*await _named(redis, "cs:{q*}:in:*"), *(f"{key} is held" for key in held)]
-
-
-def _list_late(town: Town, slack_s: float) -> list[HeldUp]:
-    """When bots were held up, as they noticed themselves. `slack_s`: how long what they had begun may take then."""
-    return [
-        HeldUp(bot.number, float(line["since_s"]), float(line["until_s"]) + slack_s)
-        for bot in town.bots
-        for line in bot.lines()
-        if line.get("event") == "chaos.late"
-    ]
-
-
-def _is_mended_since(event: str, error: str) -> bool:
-    """Failures of the version before which this version has mended: a server restarted between loading a script and
-    running it."""
-    return event == "job failed" or error.endswith("NoScriptError: No matching script.")
-
-
-def _logs(town: Town) -> dict[str, Any]:
-    logged: Counter[str] = Counter()
-    tries: dict[tuple[str, str], int] = {}
+def _logs(town: Town, held_up: Sequence[HeldUp], slack_s: float) -> dict[str, Any]:
+    """Bots also noticed themselves when they were held up. `slack_s`: how long what they had begun may take then."""
+    logged, tries, late = Counter[str](), dict[tuple[str, str], int](), [*held_up]
     failures = town.odd_ends()
     for bot, line in ((one, line) for one in town.bots for line in one.lines()):
         event = str(line.get("event", ""))
@@ -326,10 +259,14 @@ def _logs(town: Town) -> dict[str, Any]:
         if event == "chaos.again":
             about = (str(line["lane"]), str(line["item"]))
             tries[about] = max(tries.get(about, 0), int(line["tries"]))
+        elif event == "chaos.late":
+            late.append(HeldUp(bot.number, float(line["since_s"]), float(line["until_s"]) + slack_s))
         elif event in FAILED:
             error = str(line.get("exception", line.get("error", "")))[-600:]
-            if not (bot.is_former and _is_mended_since(event, error)):
+            # Mended since the version before: a server restarted between loading a script and running it.
+            is_mended = event == "job failed" or error.endswith("NoScriptError: No matching script.")
+            if not (bot.is_former and is_mended):
                 failures.append(f"{event}: {line.get('lane', '')} {error}")
         elif line.get("level") == "text" and "Traceback" in event:
             failures.append(f"text in a log: {event}")
-    return {"logged": logged, "tries": tries, "failures": tuple(failures)}
+    return {"logged": logged, "tries": tries, "failures": tuple(failures), "held_up": late}

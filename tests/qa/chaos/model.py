@@ -23,100 +23,66 @@ from tests.qa.process import end_when_orphaned
 
 ORDER = re.compile(r"#(c\d+-\d+) (\w+)(?: (\w+))?(?: (\w+))?")
 TROUBLES = (("error", 25), ("busy", 20), ("slow", 10), ("cut", 25), ("broken", 20))
-SUMMING_UP = "You keep the notes of a conversation"
-"""How the rules for summing up older turns begin."""
+SUMMING_UP = "You keep the notes of a conversation"  # how the rules for summing up older turns begin
 NOTES = json.dumps({"lines": ["It was asked what can be requested, and what had been requested so far."] * 5})
-UNCALLED = "No tool was called for it"
-"""Stands in the request to correct an answer without a call."""
+UNCALLED = "No tool was called for it"  # stands in the request to correct an answer without a call
 NOT_USED = "Your last reply could not be used"
 """How the note begins by which a reply is answered that could not be used."""
 
 Json = dict[str, Any]
 
 
-class Brain:
-    """What the model says."""
+def reply(messages: list[Json]) -> Json:
+    if str(messages[0]["content"]).startswith(SUMMING_UP):
+        return _say(NOTES)
+    start = max(n for n, one in enumerate(messages) if one["role"] == "user")
+    asked = str(messages[start]["content"])
+    if UNCALLED in asked:
+        return _say("")  # its answer stands
+    order = ORDER.search(asked)
+    if order is None:
+        return _say("I only know tags.")
+    results = [json.loads(one["content"]) for one in messages[start:] if one["role"] == "tool"]
+    errors = [f" {one['error']}" for one in results if "error" in one]
+    if errors or (call := _find_next_call(order, results)) is None:
+        return _say(f"answer #{order[1]}" + "".join(errors))
+    arguments = json.dumps({"reason": f"#{order[1]}", **call[1]})
+    called = {"id": "call_0", "type": "function", "function": {"name": call[0], "arguments": arguments}}
+    return {"role": "assistant", "content": None, "tool_calls": [called]}
 
-    def reply(self, messages: list[Json]) -> Json:
-        """The next message of the assistant."""
-        if str(messages[0]["content"]).startswith(SUMMING_UP):
-            return _said(NOTES)
-        start = max(n for n, one in enumerate(messages) if _asks(one))
-        if UNCALLED in str(messages[start]["content"]):
-            return _said("")  # its answer stands
-        order = ORDER.search(str(messages[start]["content"]))
-        if order is None:
-            return _said("I only know tags.")
-        results = [json.loads(one["content"]) for one in messages[start:] if one["role"] == "tool"]
-        return self._next(order, results)
 
-    def _next(self, order: re.Match[str], results: list[Json]) -> Json:
-        tag, kind = order[1], order[2]
-        steps: dict[str, list[Any]] = {
-            "look": [self._look],
-            "leave": [self._leave],
-            "expense": [self._expense],
-            "mail": [self._mail],
-            "decide": [self._todo, self._decide],
-        }
-        todo = steps.get(kind, [])
-        if len(results) < len(todo) and not any("error" in one for one in results):
-            wanted = todo[len(results)](order, results)
-            if wanted is not None:
-                tool, arguments = wanted
-                return _called(tool, {"reason": f"#{tag}", **arguments})
-        return _said(f"answer #{tag}" + "".join(f" {one['error']}" for one in results if "error" in one))
+def _say(text: str) -> Json:
+    return {"role": "assistant", "content": text}
 
-    def _look(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
-        return ("my_requests", {}) if order[1].endswith(("1", "3", "5")) else ("list_processes", {})
 
-    def _leave(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
-        monday = week_of(order[1])
-        form = {
-            "leave_type": "personal",
-            "start_date": str(monday),
-            "end_date": str(monday + timedelta(days=int(order[4]) - 1)),
-            "reason": f"#{order[1]}",
-            "approver": order[3],
-        }
-        return "start_process", {"process": "leave", "form": form}
-
-    def _expense(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
-        form = {"amount": order[4], "category": "transport", "reason": f"#{order[1]}", "approver": order[3]}
-        return "start_process", {"process": "expense", "form": form}
-
-    def _mail(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
-        return "send_email", {
-            "to": order[3],
-            "subject": f"About #{order[1]}",
-            "body": f"Please have a look at #{order[1]}.",
-        }
-
-    def _todo(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json]:
-        return "query_todo_tasks", {}
-
-    def _decide(self, order: re.Match[str], results: list[Json]) -> tuple[str, Json] | None:
-        tasks = [one for one in results[-1].get("tasks", ()) if one["kind"] == "approve"]
-        return ("decide_task", {"task_id": tasks[0]["task"]}) if tasks else None
+def _find_next_call(order: re.Match[str], results: list[Json]) -> tuple[str, Json] | None:
+    tag, kind, who, number = order.groups()
+    match kind, len(results):
+        case "look", 0:
+            return ("my_requests", {}) if tag.endswith(("1", "3", "5")) else ("list_processes", {})
+        case "leave", 0:
+            monday = week_of(tag)
+            days = {"start_date": str(monday), "end_date": str(monday + timedelta(days=int(number) - 1))}
+            form = {"leave_type": "personal", **days, "reason": f"#{tag}", "approver": who}
+            return "start_process", {"process": "leave", "form": form}
+        case "expense", 0:
+            form = {"amount": number, "category": "transport", "reason": f"#{tag}", "approver": who}
+            return "start_process", {"process": "expense", "form": form}
+        case "mail", 0:
+            text = {"subject": f"About #{tag}", "body": f"Please have a look at #{tag}."}
+            return "send_email", {"to": who, **text}
+        case "decide", 0:
+            return "query_todo_tasks", {}
+        case "decide", 1:
+            tasks = [one for one in results[0].get("tasks", ()) if one["kind"] == "approve"]
+            return ("decide_task", {"task_id": tasks[0]["task"]}) if tasks else None
+    return None
 
 
 def week_of(tag: str) -> date:
     """The Monday of a week that is worked from end to end: leaves of one person hardly ever overlap."""
     full = list_full_weeks(date.today())
     return full[crc32(tag.encode()) % len(full)]
-
-
-def _asks(message: Json) -> bool:
-    return message["role"] == "user"
-
-
-def _said(text: str) -> Json:
-    return {"role": "assistant", "content": text}
-
-
-def _called(tool: str, arguments: Json) -> Json:
-    call = {"id": "call_0", "type": "function", "function": {"name": tool, "arguments": json.dumps(arguments)}}
-    return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
 class Server:
@@ -135,19 +101,12 @@ class Server:
         if trouble in ("error", "busy"):
             status = 500 if trouble == "error" else 429
             return web.json_response({"error": {"message": trouble}}, status=status, headers={"Retry-After": "0.2"})
-        reply = Brain().reply(messages)
-        return await self._answered(request, _completion(reply, cut=trouble == "cut"), broken=trouble == "broken")
-
-    def _trouble(self, messages: list[Json]) -> str:
-        """A reply that could not be used once is not cut again: the bot gives up after three."""
-        if self.rng.uniform(0, 100) >= self.rate:
-            return ""
-        trouble = self.rng.choices([name for name, _ in TROUBLES], [weight for _, weight in TROUBLES])[0]
-        told = str(messages[-1].get("content")).startswith(NOT_USED)
-        return "" if trouble == "cut" and told else trouble
-
-    async def _answered(self, request: web.Request, body: Json, *, broken: bool) -> web.StreamResponse:
-        if not broken:
+        message = reply(messages)
+        reason = "length" if trouble == "cut" else "tool_calls" if "tool_calls" in message else "stop"
+        choices = [{"index": 0, "message": message, "finish_reason": reason}]
+        usage = {"prompt_tokens": 700, "completion_tokens": 30}
+        body = {"object": "chat.completion", "choices": choices, "usage": usage}
+        if trouble != "broken":
             return web.json_response(body)
         data = json.dumps(body).encode()
         half = web.StreamResponse(headers={"Content-Length": str(len(data)), "Content-Type": "application/json"})
@@ -157,22 +116,21 @@ class Server:
             request.transport.abort()
         return half
 
+    def _trouble(self, messages: list[Json]) -> str:
+        """A reply that could not be used once is not cut again: the bot gives up after three."""
+        if self.rng.uniform(0, 100) >= self.rate:
+            return ""
+        trouble = self.rng.choices([name for name, _ in TROUBLES], [weight for _, weight in TROUBLES])[0]
+        told = str(messages[-1].get("content")).startswith(NOT_USED)
+        return "" if trouble == "cut" and told else trouble
+
     async def told(self, request: web.Request) -> web.Response:
         return web.json_response(dict(self.counts))
 
 
-def _completion(message: Json, *, cut: bool) -> Json:
-    finish = "length" if cut else "tool_calls" if "tool_calls" in message else "stop"
-    choice = {"index": 0, "message": message, "finish_reason": finish}
-    return {"object": "chat.completion", "choices": [choice], "usage": {"prompt_tokens": 700, "completion_tokens": 30}}
-
-
 async def serve(options: argparse.Namespace) -> None:
     server = Server(options.seed, options.rate, options.slow)
-    routes = [
-        web.post("/v1/chat/completions", server.complete),
-        web.get("/counts", server.told),
-    ]
+    routes = [web.post("/v1/chat/completions", server.complete), web.get("/counts", server.told)]
     async with serve_routes(routes) as address:
         print(json.dumps({"url": address}), flush=True)
         await asyncio.Event().wait()

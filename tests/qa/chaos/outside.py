@@ -5,7 +5,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from bot.dev.mailbox import Fault, Mail, Mailbox
 from bot.dev.workspace import server
-from bot.dev.workspace.delivery import (
-    AppDelivery,
-    AppTransport,
-    DeliveryAttempt,
-    DeliveryTiming,
-    NotAcknowledgedError,
-)
+from bot.dev.workspace.delivery import AppDelivery, AppTransport, DeliveryAttempt, DeliveryTiming, NotAcknowledgedError
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json
@@ -34,12 +28,10 @@ from tests.qa.chaos.plan import Plan, Rates, dice
 
 REDELIVERY_S = (0.3, 0.5, *(1.0 for _ in range(600)))
 """An event is brought again until somebody takes it: whatever is lost then, the bot has lost."""
-LATE_S = 1.0
-"""How late a payload may come: a dialog opens no later than three seconds after its button."""
+LATE_S = 1.0  # how late a payload may come: a dialog opens no later than three seconds after its button
 OUTCOMES: tuple[Outcome, ...] = (429, 500, "drop", "drop_after")
 API = re.compile(r"/(?:api|open-apis|callback|ws)/")
-POSTS = re.compile(r"/chat\.postMessage$|/im/v1/messages(?:/\w+/reply)?$")
-"""The paths on which a bot posts."""
+POSTS = re.compile(r"/chat\.postMessage$|/im/v1/messages(?:/\w+/reply)?$")  # the paths on which a bot posts
 SMTP: dict[str, float] = {"down": 0.4, "refuse_data": 0.1, "drop_before_data": 0.25, "drop_after_data": 0.25}
 """What goes wrong with a mail, as parts of the whole."""
 
@@ -85,35 +77,32 @@ class ApiFaults(AppCalls):
 
 
 class Careless:
-    """A carrier that keeps an envelope back, brings it twice, or does not hear that it was taken."""
+    """A carrier that keeps an envelope back, brings it twice, or does not hear that it was taken. `again`: second
+    deliveries under way."""
 
     def __init__(self, carrier: AppTransport, troubles: Troubles, ack_s: float) -> None:
         self._carrier, self._troubles, self._ack_s = carrier, troubles, ack_s
         self.again: set[asyncio.Task[None]] = set()
-        """Second deliveries under way."""
 
-    def is_ready(self) -> bool:
-        return self._carrier.is_ready()
-
-    async def wait_until_ready(self) -> None:
-        await self._carrier.wait_until_ready()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._carrier, name)
 
     async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
-        if self._troubles.happens("withheld", self._troubles.rates.withheld):
+        happens, rates = self._troubles.happens, self._troubles.rates
+        if happens("withheld", rates.withheld):
             await asyncio.sleep(self._ack_s)
             raise NotAcknowledgedError("timeout")
-        if parcel.kind == "events_api" and self._troubles.happens("lost", self._troubles.rates.lost):
+        if parcel.kind == "events_api" and happens("lost", rates.lost):
             raise NotAcknowledgedError("timeout", final=True)
-        if self._troubles.happens("late", self._troubles.rates.late):
+        if happens("late", rates.late):
             await asyncio.sleep(self._troubles.rng.uniform(0.05, LATE_S))
-        if parcel.attempt:
-            self._troubles.counts["redelivered"] += 1
-        if self._troubles.happens("twice", self._troubles.rates.twice):
+        self._troubles.counts["redelivered"] += parcel.attempt > 0
+        if happens("twice", rates.twice):
             task = asyncio.create_task(self._once_more(parcel))
             self.again.add(task)
             task.add_done_callback(self.again.discard)
         answer = await self._carrier.deliver_payload(parcel)
-        if self._troubles.happens("unheard", self._troubles.rates.unheard):
+        if happens("unheard", rates.unheard):
             await asyncio.sleep(self._ack_s)
             raise NotAcknowledgedError("timeout")
         return answer
@@ -167,11 +156,11 @@ class BadMailbox(Mailbox):
 
 class Callers:
     """Knows which bot makes a call, since each has an address of its own (`/bot2/api/…`), and can meet the next one in
-    the middle of it: before it is carried out, or after it, the answer not yet sent."""
+    the middle of it: before it is carried out, or after it, the answer not yet sent. `posters`: (channel, message) →
+    the bot that has posted it."""
 
     def __init__(self) -> None:
         self.posters: dict[tuple[str, str], int] = {}
-        """(channel, message) → the bot that has posted it."""
         self._traps: list[tuple[bool, Callable[[int], None]]] = []
 
     async def caught(self, *, after: bool, seconds: float, act: Callable[[int], None]) -> bool:
@@ -182,13 +171,10 @@ class Callers:
             act(bot)
             done.set()
 
-        trap = (after, spring)
-        self._traps.append(trap)
-        try:
+        self._traps.append((after, spring))
+        with suppress(TimeoutError):
             await asyncio.wait_for(done.wait(), seconds)
-        except TimeoutError:
-            if trap in self._traps:
-                self._traps.remove(trap)
+        self._traps = [trap for trap in self._traps if trap[1] is not spring]
         return done.is_set()
 
     def watching(self) -> Middleware:
@@ -197,23 +183,19 @@ class Callers:
         @web.middleware
         async def watch(request: web.Request, handler: Handler) -> web.StreamResponse:
             bot = int(request.match_info.get("bot", -1))
-            posts = bot >= 0 and request.method == "POST" and POSTS.search(request.path) is not None
-            if posts:
-                self._spring(bot, after=False)
+            if bot < 0 or request.method != "POST" or not POSTS.search(request.path):
+                return await handler(request)
+            self._spring(bot, after=False)
             response = await handler(request)
-            if posts:
-                self._note(bot, response)
-                self._spring(bot, after=True)
+            told = json.loads(response.body) if isinstance(response, web.Response) and response.body else {}  # type: ignore[arg-type]
+            if told.get("ok"):
+                self.posters[str(told["channel"]), str(told["ts"])] = bot
+            elif CHAT == "feishu" and told.get("code") == 0:
+                self.posters[str(told["data"]["chat_id"]), str(told["data"]["message_id"])] = bot
+            self._spring(bot, after=True)
             return response
 
         return watch
-
-    def _note(self, bot: int, response: web.StreamResponse) -> None:
-        told = json.loads(response.body) if isinstance(response, web.Response) and response.body else {}  # type: ignore[arg-type]
-        if told.get("ok"):
-            self.posters[str(told["channel"]), str(told["ts"])] = bot
-        elif CHAT == "feishu" and told.get("code") == 0:
-            self.posters[str(told["data"]["chat_id"]), str(told["data"]["message_id"])] = bot
 
     def _spring(self, bot: int, *, after: bool) -> None:
         for trap in [trap for trap in self._traps if trap[0] == after][:1]:
@@ -223,7 +205,8 @@ class Callers:
 
 @dataclass
 class Outside:
-    """The workspace with people's hands in it, and the mail server."""
+    """The workspace with people's hands in it, and the mail server. `keys_file`: where Feishu's bots note what they
+    call each post: Feishu is told the end of that only."""
 
     driver: Hands
     carrier: Careless
@@ -233,7 +216,6 @@ class Outside:
     address: str
     smtp_url: str
     keys_file: Path = field(default_factory=Path)
-    """Where Feishu's bots note what they call each post: Feishu is told the end of that only."""
     _keys: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -260,9 +242,8 @@ class Outside:
 
     def posts(self) -> list[tuple[str, dict[str, Any]]]:
         """(channel, message) of everything the bot has said."""
-        rooms, bot = self.ws.state.rooms.values(), self.ws.app.user
-        listed = self.driver.list_messages
-        return [(room.id, self._name(one)) for room in rooms for one in listed(room.id) if one.get("user") == bot]
+        bot, said = self.ws.app.user, ((room, self.driver.list_messages(room)) for room in self.ws.state.rooms)
+        return [(room, self._name(one)) for room, listed in said for one in listed if one.get("user") == bot]
 
     def show(self, message: dict[str, Any]) -> dict[str, Any]:
         """A message as Slack would have it: with blocks, and with what the bot calls it."""
@@ -281,19 +262,15 @@ class Outside:
 
 @asynccontextmanager
 async def outside(plan: Plan) -> AsyncIterator[Outside]:
-    """Opens the workspace of a plan and the mail server."""
     troubles = Troubles(plan.wanted.seed, plan.wanted.rates.only(plan.wanted.faults))
     timing = DeliveryTiming(redelivery=REDELIVERY_S)
     workspace = open_workspace(timing, world=plan.world)
     CALLS[workspace] = ApiFaults(troubles)
     carrier = Careless(workspace.sockets, troubles, timing.ack)
     workspace.delivery = Telling(carrier, timing, workspace.state.waiting, workspace._notify_acks)
-    mailbox = BadMailbox(troubles)
-    port = await mailbox.start()
-    callers = Callers()
-    routes = server.build_routes(workspace)
+    mailbox, callers, driver = BadMailbox(troubles), Callers(), build_hands(workspace, recheck_s=0.1)
+    smtp_url, routes = f"smtp://127.0.0.1:{await mailbox.start()}", server.build_routes(workspace)
     bots = [web.route(one.method, f"/bot{{bot}}{one.path}", one.handler) for one in routes if API.match(one.path)]
-    smtp_url, driver = f"smtp://127.0.0.1:{port}", build_hands(workspace, recheck_s=0.1)
     try:
         async with serve_workspace(workspace, callers.watching(), more=bots) as address:
             yield Outside(driver, carrier, callers, troubles, mailbox, address, smtp_url)

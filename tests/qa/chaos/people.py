@@ -17,12 +17,9 @@ from tests.qa.chaos.outside import Outside
 from tests.qa.chaos.plan import TAG, Conversation, Line, Plan, dice, draw
 from tests.qa.company import DIRECTORS, get_dm, get_owner, get_person_id, is_dm, list_buttons, read_key
 
-LOOK_S = 0.2
-"""How often people look for new cards."""
-PATIENCE_S = 6.0
-"""How long a card may stay as it was before somebody presses again."""
-TIMES = 4
-"""Presses of one card before its people give up: whoever checks will find it."""
+LOOK_S = 0.2  # how often people look for new cards
+PATIENCE_S = 6.0  # how long a card may stay as it was before somebody presses again
+TIMES = 4  # presses of one card before its people give up: whoever checks will find it
 RETRIES = 3
 """So often people try again what has failed, and leave it then: some of it never succeeds (two leaves on one day)."""
 TAKEN_S = 120.0
@@ -40,22 +37,17 @@ HABITS: dict[str, tuple[tuple[str, int], ...]] = {
 """By one of its buttons: what people do with a card. Empty: nothing, it stays as it is."""
 
 
-DIALOGS = frozenset({"reject", "return", "transfer", "add_sign", "resubmit"})
-"""Choices that open a dialog."""
+DIALOGS = frozenset({"reject", "return", "transfer", "add_sign", "resubmit"})  # choices that open a dialog
 ONCE = frozenset({"return", "transfer", "add_sign", "resubmit"})
 """What people do once with a request: then they decide, or it would never end."""
-EDITED = 5.0
-"""Of a hundred messages that are edited later."""
+EDITED = 5.0  # of a hundred messages that are edited later
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """A line that was said."""
-
     line: Line
     ts: str
-    thread: str
-    """The thread's first message, its own for a DM."""
+    thread: str  # the thread's first message, its own for a DM
     channel: str
     events: tuple[str, ...]
 
@@ -70,8 +62,6 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A message with buttons."""
-
     channel: str
     ts: str
     text: str
@@ -82,19 +72,20 @@ class Seen:
         return frozenset(button.choice for button in self.buttons)
 
     @property
+    def tag(self) -> str:
+        found = TAG.search(self.text)
+        return found[1] if found else ""
+
+    @property
     def name(self) -> str:
         """The same in every run of a seed, as far as people can tell."""
-        told = TAG.search(self.text)
-        return f"{told[1] if told else ''}{TASK.findall(self.text)[:1]}{sorted(self.choices)}"
+        return f"{self.tag}{TASK.findall(self.text)[:1]}{sorted(self.choices)}"
 
-
-def is_card(message: dict[str, Any]) -> bool:
-    """The bot's message about an approval, with buttons or not any more."""
-    return read_key(message).startswith("A")
+    def find_button(self, choice: str) -> Button:
+        return next(button for button in self.buttons if button.choice == choice)
 
 
 def buttons_of(message: dict[str, Any]) -> tuple[Button, ...]:
-    """The bot's own buttons on a message."""
     found = list[Button]()
     for one in list_buttons(message):
         approval, _, version = str(one.get("value", "")).rpartition(".")
@@ -106,15 +97,12 @@ def text_of(node: Any) -> str:
     """Everything readable in a message or a part of one."""
     if isinstance(node, dict):
         own = node.get("text")
-        inner = [
-            text_of(value) for name, value in node.items() if name != "metadata" and isinstance(value, dict | list)
-        ]
-        return "\n".join([own if isinstance(own, str) else "", *inner])
-    return "\n".join(map(text_of, node)) if isinstance(node, list) else ""
+        inner = (text_of(value) for name, value in node.items() if name != "metadata")
+        return "\n".join(filter(None, [own if isinstance(own, str) else "", *inner]))
+    return "\n".join(filter(None, map(text_of, node))) if isinstance(node, list) else ""
 
 
 def read_event_message(event: dict[str, Any]) -> str:
-    """The message of which an event tells."""
     told = event["payload"]["event"] if "payload" in event else event["event"]
     return str(told.get("ts") or told.get("message", {}).get("message_id", ""))
 
@@ -125,19 +113,16 @@ class People:
 
     plan: Plan
     out: Outside
-    crew: asyncio.TaskGroup
-    """What they do beside writing; whatever fails there ends the run."""
+    crew: asyncio.TaskGroup  # what they do beside writing; whatever fails there ends the run
     spoken: list[Spoken] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     at_work: set[asyncio.Task[None]] = field(default_factory=set)
     _seen: set[tuple[str, str, tuple[Button, ...]]] = field(default_factory=set)
     _dirty: set[str] = field(default_factory=set)
-    _writers: dict[str, str] = field(default_factory=dict)
-    """tag → who wrote it."""
+    _writers: dict[str, str] = field(default_factory=dict)  # tag → who wrote it
     _cards: dict[str, list[str]] = field(default_factory=dict)
-    """channel → the messages in it that are cards, of those that were looked at."""
-    _looked: dict[str, str] = field(default_factory=dict)
-    """channel → the newest message that was looked at."""
+    """channel → the messages in it that are cards, with buttons or not any more, of those that were looked at."""
+    _looked: dict[str, str] = field(default_factory=dict)  # channel → the newest message that was looked at
     _asked: set[tuple[str, int]] = field(default_factory=set)
     """(DM, tasks that wait there) for which its person has asked for a set."""
     _dialogs: dict[str, asyncio.Lock] = field(default_factory=dict)
@@ -216,37 +201,38 @@ class People:
 
     def cards(self, channel: str) -> list[Seen]:
         """What has buttons now in a channel."""
-        messages, show = self.out.ws.state.rooms[channel].messages, self.out.show
-        mine = self._cards.setdefault(channel, [])
-        mine += reversed(list(takewhile(lambda ts: ts > self._looked.get(channel, ""), reversed(messages))))
+        messages = self.out.ws.state.rooms[channel].messages
+        new = list(takewhile(lambda ts: ts > self._looked.get(channel, ""), reversed(messages)))
         self._looked[channel] = next(reversed(messages), "")
-        self._cards[channel] = mine = [ts for ts in mine if ts in messages and is_card(show(messages[ts]))]
-        shown = [(ts, show(messages[ts])) for ts in mine]
-        return [Seen(channel, ts, text_of(one), own) for ts, one in shown if (own := buttons_of(one))]
+        looked = [ts for ts in (*self._cards.get(channel, ()), *reversed(new)) if ts in messages]
+        shown = {ts: self.out.show(messages[ts]) for ts in looked}
+        self._cards[channel] = [ts for ts, one in shown.items() if read_key(one).startswith("A")]
+        known = ((ts, shown[ts]) for ts in self._cards[channel])
+        return [Seen(channel, ts, text_of(one), own) for ts, one in known if (own := buttons_of(one))]
 
     def _meet(self, card: Seen) -> None:
         """A card that was not seen before, or not like this."""
-        if (card.channel, card.ts, card.buttons) in self._seen:
+        if not self._is_new(card):
             return
-        self._seen.add((card.channel, card.ts, card.buttons))
         habit = next((name for name in HABITS if name in card.choices), "")
         choice = draw(HABITS[habit], dice(self.plan.wanted.seed, card.name)) if habit else ""
         if choice in ONCE:
-            choice = self._once(card, choice, HABITS[habit][0][0])
+            chosen = self._chosen[card.tag or card.name]
+            if choice in chosen or choice not in card.choices:
+                choice = habit if habit not in ONCE else "withdraw"
+            else:
+                chosen.add(choice)
         self._retried[card.channel, card.ts] += choice == "retry"
         if not choice or self._retried[card.channel, card.ts] > RETRIES:
             self.counts["cards left alone"] += 1
             return
         self._start(self._deal(card, choice))
 
-    def _once(self, card: Seen, choice: str, usual: str) -> str:
-        """The choice, where nobody has made it with this request yet, and its card has it; else what is usual."""
-        told = TAG.search(card.text)
-        about = told[1] if told else card.name
-        if choice in self._chosen[about] or choice not in card.choices:
-            return usual if usual not in ONCE else "withdraw"
-        self._chosen[about].add(choice)
-        return choice
+    def _is_new(self, card: Seen) -> bool:
+        """It was not seen before, or not with these buttons."""
+        is_new = (card.channel, card.ts, card.buttons) not in self._seen
+        self._seen.add((card.channel, card.ts, card.buttons))
+        return is_new
 
     def _meet_sets(self, channel: str, waiting: int) -> None:
         """Of those for whom several tasks wait, some decide them at once: they ask on Home, and press twice what comes
@@ -254,9 +240,8 @@ class People:
         for ts, one in self.out.ws.state.rooms[channel].messages.items():
             message = self.out.show(one)
             own = buttons_of(message) if read_key(message).startswith("set:") else ()
-            if own and (channel, ts, own) not in self._seen:
-                self._seen.add((channel, ts, own))
-                self._start(self._press_set(Seen(channel, ts, text_of(message), own)))
+            if own and self._is_new(card := Seen(channel, ts, text_of(message), own)):
+                self._start(self._press_set(card))
         if waiting > 1 and (channel, waiting) not in self._asked:
             self._asked.add((channel, waiting))
             self._start(self._ask_for_set(get_owner(channel)))
@@ -270,15 +255,13 @@ class People:
         with suppress(TimeoutError, WorkspaceError):
             await self.out.driver.open_home(person)
             home = await self.out.driver.wait_until(lambda: self.out.driver.homes.get(person), 5)
-            self.counts["sets asked for"] += (
-                await self.out.driver.click_view_button(person, home["id"], "cs:several")
-            ).ok
+            done = await self.out.driver.click_view_button(person, home["id"], "cs:several")
+            self.counts["sets asked for"] += done.ok
 
     async def _press_set(self, card: Seen) -> None:
-        button = next(one for one in card.buttons if one.choice == "set_approve")
-        who = [self._reader(card), self._reader(card)]
+        button, who = card.find_button("set_approve"), self._reader(card)
         for _ in range(TIMES):
-            pressed = await asyncio.gather(*(self._click(one, card.channel, card.ts, button) for one in who))
+            pressed = await asyncio.gather(*(self._click(who, card.channel, card.ts, button) for _ in range(2)))
             self.counts["presses of sets"] += sum(done.ok for done in pressed)
             if any(done.ok for done in pressed) or await self._gone(card):
                 return
@@ -288,8 +271,7 @@ class People:
         rng = dice(self.plan.wanted.seed, card.name, "deal")
         for times in range(TIMES):
             await asyncio.sleep(rng.uniform(0, 1.0))
-            if times:
-                self.counts["pressed again"] += 1
+            self.counts["pressed again"] += times > 0
             await self._everybody(card, choice, rng.random())
             if await self._gone(card):
                 return
@@ -310,9 +292,8 @@ class People:
         """Whose card it is: the DM's owner; in a channel, who wrote what it came from."""
         if is_dm(card.channel):
             return get_owner(card.channel)
-        told = TAG.search(card.text)
-        assert told is not None, f"a card without a tag in a channel: {card.text}"
-        return self._writers[told[1]]
+        assert card.tag, f"a card without a tag in a channel: {card.text}"
+        return self._writers[card.tag]
 
     async def press_only(self, card: Seen, choice: str) -> None:
         """Whose card it is presses this, once."""
@@ -320,33 +301,28 @@ class People:
 
     async def press_stale(self, card: Seen, choice: str) -> None:
         """Whose card it is presses what it had when they last looked."""
-        button = next(one for one in card.buttons if one.choice == choice)
-        self._ended(await self._click(self._reader(card), card.channel, card.ts, button, force=True))
+        self._ended(await self._click(self._reader(card), card.channel, card.ts, card.find_button(choice), force=True))
 
     def text(self, card: Seen) -> str:
-        """What the card says now."""
         return text_of(self.out.show(self.out.ws.state.rooms[card.channel].messages[card.ts]))
 
     async def _one(self, person: str, card: Seen, choice: str) -> None:
-        button = next(one for one in card.buttons if one.choice == choice)
         self.counts["presses"] += 1
         if choice in DIALOGS:
             await self._decide_in_dialog(person, card, choice)
         else:
-            self._ended(await self._click(person, card.channel, card.ts, button))
+            self._ended(await self._click(person, card.channel, card.ts, card.find_button(choice)))
 
     async def _stranger(self, card: Seen, choice: str) -> None:
         """Somebody whose card it is not: in a channel they see it, in a DM they forge the press."""
         reader = self._reader(card)
         others = [one.id for one in self.plan.world.people if one.id != reader]
         person = dice(self.plan.wanted.seed, card.name, "stranger").choice(others)
-        button = next(one for one in card.buttons if one.choice == choice)
         self.counts["presses by others"] += 1
-        own = next(iter(self.out.ws.state.rooms[get_dm(person)].messages), "")
-        if not is_dm(card.channel):
-            self._ended(await self._click(person, card.channel, card.ts, button))
-        elif own:
-            self._ended(await self._click(person, get_dm(person), own, button, force=True))
+        own, forged = next(iter(self.out.ws.state.rooms[get_dm(person)].messages), ""), is_dm(card.channel)
+        channel, ts = (get_dm(person), own) if forged else (card.channel, card.ts)
+        if ts:
+            self._ended(await self._click(person, channel, ts, card.find_button(choice), force=forged))
 
     async def _click(self, person: str, channel: str, ts: str, button: Button, *, force: bool = False) -> ActResult:
         try:
@@ -364,24 +340,19 @@ class People:
     async def _decide_in_dialog(self, person: str, card: Seen, choice: str) -> None:
         """What needs words, or people: its dialog, filled in."""
         async with self._dialogs.setdefault(person, asyncio.Lock()):
-            button = next(one for one in card.buttons if one.choice == choice)
-            done = await self._click(person, card.channel, card.ts, button)
-            with suppress(TimeoutError, WorkspaceError):
-                view = (
-                    await self.out.driver.wait_until(lambda: self.out.driver.find_top_view(person), 3)
-                    if done.ok
-                    else None
-                )
-                if view is not None:
+            driver = self.out.driver
+            if (await self._click(person, card.channel, card.ts, card.find_button(choice))).ok:
+                with suppress(TimeoutError, WorkspaceError):
+                    view = await driver.wait_until(lambda: driver.find_top_view(person), 3)
                     given = {} if choice == "resubmit" else self._fill(view, person, card)
-                    ended = await self.out.driver.submit_view(person, view["id"], given)
+                    ended = await driver.submit_view(person, view["id"], given)
                     self.counts[f"dialogs {'submitted' if ended.ok else ended.error}"] += 1
                     self.counts[choice] += ended.ok
             for _ in range(TIMES):  # on Feishu it closes once a bot has heard of it
-                if (left := self.out.driver.find_top_view(person)) is None:
+                if (left := driver.find_top_view(person)) is None:
                     return
                 with suppress(WorkspaceError):
-                    await self.out.driver.close_view(person, str(left["id"]))
+                    await driver.close_view(person, str(left["id"]))
                 await asyncio.sleep(LOOK_S)
             self.counts["dialogs that did not close"] += 1
 
@@ -394,7 +365,6 @@ class People:
         return {one["block_id"]: values[one["element"]["type"]] for one in inputs if one["element"]["type"] in values}
 
     async def _gone(self, card: Seen) -> bool:
-        """The card is not what it was."""
         end = asyncio.get_running_loop().time() + PATIENCE_S
         while asyncio.get_running_loop().time() < end:
             message = self.out.ws.state.rooms[card.channel].messages.get(card.ts)

@@ -16,76 +16,47 @@ from bot.dev.workspace.world import WorkspaceApp, World
 from tests.harness.office import name_id
 from tests.qa.company import TEAM, build_directory_file, build_members, get_dm, get_manager, get_person_id, is_leader
 
-PER_CHANNEL = 8
-"""Threads in one shared channel."""
-SPEAKERS = 5
-"""People who talk in one thread."""
+PER_CHANNEL = 8  # threads in one shared channel
+SPEAKERS = 5  # people who talk in one thread
 KINDS = (("plain", 58), ("look", 14), ("leave", 13), ("mail", 9), ("decide", 6))
 """What messages ask for, and how often of a hundred."""
 LEADERS_KINDS = (("plain", 50), ("look", 10), ("leave", 6), ("mail", 9), ("decide", 25))
-DAYS = (("1", 15), ("2", 60), ("5", 25))
-"""Working days of a leave: by rule, one approver, two approvers."""
+DAYS = (("1", 15), ("2", 60), ("5", 25))  # working days of a leave: by rule, one approver, two approvers
 TAG = re.compile(r"#(c\d+-\d+)\b")
-RATE = 30
-"""Messages a second, unless the time is given."""
+RATE = 30  # messages a second, unless the time is given
 EVERY_S = {
-    "kill": 8.0,
-    "stop": 20.0,
-    "redis": 40.0,
-    "refuse": 25.0,
-    "stall": 25.0,
-    "dead": 30.0,
-    "cut": 6.0,
-    "promote": 30.0,
-    "socket": 10.0,
-    "away": 30.0,
-}
+    "kill": 8.0, "stop": 20.0, "redis": 40.0, "refuse": 25.0, "stall": 25.0, "dead": 30.0, "cut": 6.0, "promote": 30.0,
+    "socket": 10.0, "away": 30.0,
+}  # fmt: skip
 """About how far apart faults of a kind are."""
 LASTS = {
-    "stop": (1.3, 2.0),
-    "redis": (0.2, 0.7),
-    "refuse": (0.2, 0.9),
-    "stall": (0.2, 0.9),
-    "dead": (0.3, 1.3),
+    "stop": (1.3, 2.0), "redis": (0.2, 0.7), "refuse": (0.2, 0.9), "stall": (0.2, 0.9), "dead": (0.3, 1.3),
     "away": (0.4, 1.0),
-}
+}  # fmt: skip
 """How long they last, in leases."""
-PROXIED = ("dead", "cut")
-"""Faults that need a proxy before Redis; none stands before somebody else's."""
-REPLICATED = ("promote",)
-"""Faults that need a replica; only a server has one."""
-OWNED = ("redis", "refuse", "stall")
-"""Faults that nobody gives to somebody else's Redis."""
-IN_TURN = ("refuse",)
-"""Faults of several sorts, each of which comes in its turn."""
+PROXIED = ("dead", "cut")  # faults that need a proxy before Redis; none stands before somebody else's
+REPLICATED = ("promote",)  # faults that need a replica; only a server has one
+OWNED = ("redis", "refuse", "stall")  # faults that nobody gives to somebody else's Redis
+IN_TURN = ("refuse",)  # faults of several sorts, each of which comes in its turn
 FAULTS = (*EVERY_S, "withheld", "twice", "late", "lost", "api", "model", "smtp", "expiry", "escalation")
 ENGINE_FASTER = 8640
 """Where tasks escalate: so many times faster are the engine's timers, which remind after a day and escalate after
 three: 10 and 30 seconds."""
-EXPIRES_S = 20.0
-"""Where cards expire: so long they wait for a button. At half time people are reminded."""
+EXPIRES_S = 20.0  # where cards expire: so long they wait for a button. At half time people are reminded.
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
     """How often of a hundred something small goes wrong."""
 
-    withheld: float = 2.0
-    """An envelope never arrives: nothing before its redelivery."""
-    unheard: float = 1.0
-    """An acknowledgement is lost on the way."""
-    twice: float = 5.0
-    """A payload is delivered twice."""
-    api: float = 3.0
-    """A Web API call: 429, 500, or the connection breaks before or after it was carried out."""
-    model: float = 5.0
-    """A model call: 429, 500, no answer in time, a reply cut by length or in mid-body."""
-    smtp: float = 12.0
-    """A mail: the connection is refused, or breaks before or after the text."""
-    late: float = 3.0
-    """A payload comes later than those that were sent after it."""
-    lost: float = 0.5
-    """An event is given up: nobody hears of it."""
+    withheld: float = 2.0  # an envelope never arrives: nothing before its redelivery
+    unheard: float = 1.0  # an acknowledgement is lost on the way
+    twice: float = 5.0  # a payload is delivered twice
+    api: float = 3.0  # a Web API call: 429, 500, or the connection breaks before or after it was carried out
+    model: float = 5.0  # a model call: 429, 500, no answer in time, a reply cut by length or in mid-body
+    smtp: float = 12.0  # a mail: the connection is refused, or breaks before or after the text
+    late: float = 3.0  # a payload comes later than those that were sent after it
+    lost: float = 0.5  # an event is given up: nobody hears of it
 
     def only(self, faults: Sequence[str]) -> Rates:
         """These, with the faults that were not asked for switched off."""
@@ -104,15 +75,13 @@ class Wanted:
     conversations: int = 500
     messages: int = 20
     processes: int = 4
-    seconds: float = 0.0
-    """Over which the messages are spread; 0: as long as `RATE` takes."""
+    seconds: float = 0.0  # over which the messages are spread; 0: as long as `RATE` takes
     faults: tuple[str, ...] = FAULTS
     rates: Rates = field(default_factory=Rates)
     speed: float = 5.0
     """How many times faster than production everything of the bot goes that takes time: lease, paces, pauses. Their
     proportions and all limits are production's own."""
-    versions: int = 1
-    """2: every other process is of the version before."""
+    versions: int = 1  # 2: every other process is of the version before
     odd: bool = False
     """That version reads a field of approvals under another name, as no version may: the control."""
     expires_s: float = EXPIRES_S
@@ -143,8 +112,6 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One message."""
-
     tag: str
     conversation: int
     index: int
@@ -171,23 +138,17 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """One big fault."""
-
     at_s: float
     kind: str
     lasts_s: float
-    draw: int
-    """What picks the victim among those alive."""
+    draw: int  # what picks the victim among those alive
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All of a run."""
-
     wanted: Wanted
     world: World
-    directory: str
-    """The directory file: who leads whom."""
+    directory: str  # the directory file: who leads whom
     conversations: tuple[Conversation, ...]
     strikes: tuple[Strike, ...]
 
@@ -215,52 +176,29 @@ def planned(wanted: Wanted) -> Plan:
 
 
 def _conversation(wanted: Wanted, number: int, crowd: int, directs: int) -> Conversation:
-    rng = dice(wanted.seed, "talk", number)
+    rng, lines = dice(wanted.seed, "talk", number), list[Line]()
     direct = number < directs
     channel = get_dm(get_person_id(number)) if direct else name_id(f"C{(number - directs) // PER_CHANNEL:03d}")
     speakers = [number] if direct else rng.sample(range(crowd), SPEAKERS)
-    moments = sorted(rng.uniform(0, wanted.lasts_s) for _ in range(wanted.messages))
-    lines = [_line(rng, number, index, at, rng.choice(speakers), crowd) for index, at in enumerate(moments)]
+    for index, at_s in enumerate(sorted(rng.uniform(0, wanted.lasts_s) for _ in range(wanted.messages))):
+        tag, speaker, more = f"c{number}-{index}", rng.choice(speakers), ""
+        kind = draw(LEADERS_KINDS if is_leader(speaker) else KINDS, rng)
+        if kind == "leave":  # who is to approve how many days
+            more = f" {get_person_id(get_manager(speaker))} {draw(DAYS, rng)}"
+        elif kind == "mail":  # who gets it
+            more = f" {get_person_id(rng.choice([n for n in range(crowd) if n != speaker]))}"
+        lines.append(Line(tag, number, index, at_s, get_person_id(speaker), f"#{tag} {kind}{more}", kind))
     return Conversation(number, channel, direct, tuple(lines))
-
-
-def _line(rng: random.Random, conversation: int, index: int, at_s: float, speaker: int, crowd: int) -> Line:
-    kind = draw(LEADERS_KINDS if is_leader(speaker) else KINDS, rng)
-    tag = f"c{conversation}-{index}"
-    return Line(
-        tag, conversation, index, at_s, get_person_id(speaker), f"#{tag} {kind}{_more(rng, kind, speaker, crowd)}", kind
-    )
-
-
-def _more(rng: random.Random, kind: str, speaker: int, crowd: int) -> str:
-    """What a message says beside its tag: who is to approve how many days, or who gets the mail."""
-    if kind == "leave":
-        return f" {get_person_id(get_manager(speaker))} {draw(DAYS, rng)}"
-    if kind == "mail":
-        return f" {get_person_id(rng.choice([n for n in range(crowd) if n != speaker]))}"
-    return ""
 
 
 def _strikes(wanted: Wanted) -> tuple[Strike, ...]:
     """At least one of every kind that was asked for, none at the very end."""
     found: list[Strike] = []
-    for kind in EVERY_S:
-        if kind in wanted.faults:
-            found += _strikes_of(wanted, kind)
+    for kind in (one for one in EVERY_S if one in wanted.faults):
+        rng, times = dice(wanted.seed, "strike", kind), max(1, round(wanted.lasts_s / EVERY_S[kind]))
+        start = rng.randrange(10_000)
+        for n in range(times):
+            at_s = wanted.lasts_s / times * (n + rng.uniform(0.2, 0.8))
+            lasts_s = wanted.lease_s * rng.uniform(*LASTS.get(kind, (0.0, 0.0)))
+            found.append(Strike(at_s, kind, lasts_s, start + n if kind in IN_TURN else rng.randrange(10_000)))
     return tuple(sorted(found, key=lambda one: one.at_s))
-
-
-def _strikes_of(wanted: Wanted, kind: str) -> list[Strike]:
-    rng = dice(wanted.seed, "strike", kind)
-    times = max(1, round(wanted.lasts_s / EVERY_S[kind]))
-    slot = wanted.lasts_s / times
-    lasts, start = LASTS.get(kind, (0.0, 0.0)), rng.randrange(10_000)
-    return [
-        Strike(
-            slot * (n + rng.uniform(0.2, 0.8)),
-            kind,
-            wanted.lease_s * rng.uniform(*lasts),
-            start + n if kind in IN_TURN else rng.randrange(10_000),
-        )
-        for n in range(times)
-    ]

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 HOST = "127.0.0.1"
 CHUNK = 65_536
-REPLICA = re.compile(rb"listening-port\r\n\$\d+\r\n(\d+)")
-"""How a replica says who it is."""
+REPLICA = re.compile(rb"listening-port\r\n\$\d+\r\n(\d+)")  # how a replica says who it is
 
 
 @dataclass(eq=False)
@@ -19,12 +18,9 @@ class Line:
 
     here: asyncio.StreamWriter
     there: asyncio.StreamWriter
-    is_trapped: bool = False
-    """Its next answer is lost."""
-    is_dead: bool = False
-    """Nothing passes any more, and nobody is told."""
-    delay_s: float = 0.0
-    """Its answers come so much later."""
+    is_trapped: bool = False  # its next answer is lost
+    is_dead: bool = False  # nothing passes any more, and nobody is told
+    delay_s: float = 0.0  # its answers come so much later
 
     def cut(self) -> None:
         for one in (self.here, self.there):
@@ -39,8 +35,7 @@ class Proxy:
     port: int = 0
     cuts: int = 0
     was_cut: int = 0
-    trap: bytes = b""
-    """The answer to the first question with this in it is lost."""
+    trap: bytes = b""  # the answer to the first question with this in it is lost
     delays: Mapping[bytes, float] = field(default_factory=dict)
     """Port that a replica announces → so much later (s) it gets its data."""
     lines: set[Line] = field(default_factory=set)
@@ -69,7 +64,6 @@ class Proxy:
             line.cut()
 
     def cut_all(self) -> None:
-        """Every connection ends."""
         for line in list(self.lines):
             line.cut()
 

@@ -5,8 +5,8 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,34 +20,24 @@ from tests.qa.chaos.outside import Outside, outside
 from tests.qa.chaos.people import People, buttons_of
 from tests.qa.chaos.plan import Plan, Strike, Wanted, planned
 from tests.qa.chaos.store import Store, opened
-from tests.qa.chaos.town import BotProcess, Town, town
+from tests.qa.chaos.town import BotProcess, Town, find_former_chaos, town
 
-REST_S = 60.0
-"""How long everything may take to come to rest once it is calm, without any progress."""
-REST_MAX_S = 420.0
-"""And with: what is pressed again and again is no progress."""
-MET_S = 1.5
-"""How long a fault waits for a bot that is in the middle of something."""
-STARTED_S = 60.0
-"""How long bots may take to start and to connect."""
-WAITING_S = 10.0
-LOST_ANSWERS = 3
-"""Of Redis, in a row."""
-SLACK_MS = 2_000
-"""Within this time no timer may come while facts are collected."""
-SEVERAL = 3
-"""The morning waits so long for so many tasks that somebody has to decide."""
-TRIED = 10
-"""So often a fault looks for a bot that it may hit."""
-STILL = 3
-"""So many looks in a row at which nothing was under way are rest."""
-
-Tell = Callable[[str], None]
+REST_S = 60.0  # how long everything may take to come to rest once it is calm, without any progress
+REST_MAX_S = 420.0  # and with: what is pressed again and again is no progress
+MET_S = 1.5  # how long a fault waits for a bot that is in the middle of something
+STARTED_S = 60.0  # how long bots may take to start and to connect
+WAITING_S, PATIENCE_S = 10.0, 30.0
+LOST_ANSWERS = 3  # of Redis, in a row
+SLACK_MS = 2_000  # within this time no timer may come while facts are collected
+SEVERAL = 3  # the morning waits so long for so many tasks that somebody has to decide
+TRIED = 10  # so often a fault looks for a bot that it may hit
+STILL = 3  # so many looks in a row at which nothing was under way are rest
 
 
 @dataclass
 class Running:
-    """A run under way. `crew`: what happens beside it; whatever fails there ends it at once."""
+    """A run under way. `crew`: what happens beside it; whatever fails there ends it at once. `held_up`: when Redis
+    could not be used, or a bot was stopped. `morning_ms`: when the morning began."""
 
     plan: Plan
     store: Store
@@ -58,15 +48,17 @@ class Running:
     counts: Counter[str] = field(default_factory=Counter)
     at_work: set[asyncio.Task[None]] = field(default_factory=set)
     held_up: list[HeldUp] = field(default_factory=list)
-    """When Redis could not be used, or a bot was stopped."""
     morning_ms: int = 0
-    """When the morning began."""
 
     async def begin(self, *bots: BotProcess) -> None:
         """These work from now on, or all; returns when they are connected."""
         for bot in bots or self.town.bots:
             self.town.keep(bot)
         await self.out.driver.wait_for_sockets(self.town.kept, timeout=STARTED_S)
+
+    async def wait_until(self, true: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+        """Returns what it is when it is true. Raises TimeoutError."""
+        return await self.out.driver.wait_until(true, patience_s)
 
     @asynccontextmanager
     async def pressing(self) -> AsyncIterator[None]:
@@ -81,13 +73,15 @@ class Running:
         """Half of the run is over, and something waits: everybody gets their list, as far as there is something to
         say."""
         await asyncio.sleep(self.plan.wanted.lasts_s / 2)
+
+        def have_several_to_decide() -> bool:
+            posts = [buttons_of(post) for _, post in self.out.posts()]
+            return sum(any(one.choice == "approve" for one in buttons) for buttons in posts) >= SEVERAL
+
         with suppress(TimeoutError):
-            await self.out.driver.wait_until(self._have_several_to_decide, WAITING_S)
+            await self.wait_until(have_several_to_decide, WAITING_S)
         (self.town.folder / "morning").touch()
         self.morning_ms = int(time.time() * 1000)
-
-    def _have_several_to_decide(self) -> bool:
-        return sum(any(one.choice == "approve" for one in buttons_of(post)) for _, post in self.out.posts()) >= SEVERAL
 
     # Faults
 
@@ -108,55 +102,44 @@ class Running:
     async def _strike(self, strike: Strike) -> None:
         match strike.kind:
             case "kill" | "stop":
-                await self._bot(strike)
-            case "redis" | "refuse" | "stall" | "dead" | "cut" | "promote":
-                if strike.kind not in self.store.impossible:
-                    await self._strike_store(strike)
-            case "socket":
+                await self._try(lambda: self._met(strike))
+            case "socket":  # the workspace ends all sockets: without a word, or with one
                 self.counts["socket"] += 1
-                await self._sockets(strike.draw)
+                driver = self.out.driver
+                await (driver.drop_sockets() if strike.draw % 2 else driver.disconnect_sockets())
             case "away":
                 self.counts["away"] += 1
                 self.out.away(strike.lasts_s)
+            case _ if strike.kind not in self.store.impossible:
+                since_s = time.time()
+                is_met = await self._try(lambda: self._misbehave(strike))
+                self.counts[strike.kind] += is_met
+                self.held_up.append(HeldUp(EVERYBODY, since_s, time.time() + 2 * self.plan.wanted.lease_s))
 
-    async def _strike_store(self, strike: Strike) -> None:
-        """Redis is hit once it is there; the fault before may not be over yet."""
-        since_s = time.time()
+    async def _try(self, deed: Callable[[], Awaitable[bool]]) -> bool:
+        """The fault waits until it can be: the one before may not be over yet, and one bot always goes on."""
         for _ in range(TRIED):
-            if await self._misbehave(strike):
-                self.counts[strike.kind] += 1
-                break
+            if await deed():
+                return True
             await asyncio.sleep(0.5)
-        self.held_up.append(HeldUp(EVERYBODY, since_s, time.time() + 2 * self.plan.wanted.lease_s))
+        return False
 
     async def _misbehave(self, strike: Strike) -> bool:
         """True if Redis did what is asked for."""
         draw, seconds, store = strike.draw, strike.lasts_s, self.store
-        match strike.kind:
-            case "redis":
-                return await store.strike(draw, seconds)
-            case "refuse":
-                refused = await store.refuse(draw, seconds)
-                self.counts[f"refused {refused}"] += bool(refused)
-                return bool(refused)
-            case "stall":
-                return await store.stall(draw, seconds)
-            case "promote":
-                return store.promote is not None and await store.promote()
-            case "dead":
-                return await store.go_dead(draw, seconds)
-            case _:
-                return await store.lose_answers(draw, LOST_ANSWERS)
-
-    async def _bot(self, strike: Strike) -> None:
-        """A bot is hit in the middle of a post, before or after it is carried out, if one posts soon; else anywhere.
-        One bot always goes on: when all others are down, the fault waits."""
-        for _ in range(TRIED):
-            if await self._met(strike):
-                return
-            await asyncio.sleep(0.5)
+        if strike.kind == "refuse":
+            refused = await store.refuse(draw, seconds)
+            self.counts[f"refused {refused}"] += bool(refused)
+            return bool(refused)
+        if strike.kind == "promote":
+            assert store.promote is not None
+            return await store.promote()
+        if strike.kind == "cut":
+            return await store.lose_answers(draw, LOST_ANSWERS)
+        return await {"redis": store.strike, "stall": store.stall, "dead": store.go_dead}[strike.kind](draw, seconds)
 
     async def _met(self, strike: Strike) -> bool:
+        """A bot is hit in the middle of a post, before or after it is carried out, if one posts soon; else anywhere."""
         hits: list[bool] = []
 
         def hit(number: int) -> None:
@@ -183,13 +166,6 @@ class Running:
         since_s = time.time()
         await victim.freeze(seconds)
         self.held_up.append(HeldUp(victim.number, since_s, time.time() + self.plan.wanted.lease_s))
-
-    async def _sockets(self, draw: int) -> None:
-        """The workspace ends all sockets: without a word, or with one."""
-        if draw % 2:
-            await self.out.driver.drop_sockets()
-        else:
-            await self.out.driver.disconnect_sockets()
 
     # Rest
 
@@ -220,7 +196,6 @@ class Running:
             return str(error)
 
     async def left(self) -> list[str]:
-        """Work in Redis that is not done."""
         redis = await connect_redis(self.store.url, connections=4, retries=2)
         try:
             wanted = self.plan.wanted
@@ -240,13 +215,12 @@ class Running:
         return await self.collected(await self.rested())
 
     async def collected(self, unrest: str) -> Facts:
-        """Everything there is to know, when all is at rest."""
-        model = await self.town.model.counts()
+        model = await self.town.count_replies()
         smtp = sum(times for what, times in self.out.troubles.counts.items() if what.startswith("smtp "))
         troubles = sum(times for what, times in model.items() if what not in ("replies", "away"))
         counts = self.counts + self.people.counts + self.out.troubles.counts
         counts |= {"model replies": model.get("replies", 0), "model troubles": troubles, "smtp troubles": smtp}
-        counts["bots that could not start"] = self.town.not_started()
+        counts["bots that could not start"] = sum(bot.lacked for bot in self.town.bots)
         counts["events lost"] = len(self.out.ws.delivery.abandoned_events)
         found = await facts.collected(
             self.plan.wanted, self.store.url, self.out, self.people, self.town, counts, unrest, self.held_up
@@ -255,47 +229,48 @@ class Running:
 
 
 @asynccontextmanager
-async def alive(plan: Plan, redis: str, more: Mapping[str, str] | None = None) -> AsyncIterator[Running]:
+async def alive(
+    plan: Plan,
+    redis: str,
+    more: Mapping[str, str] | None = None,
+    open_store: Callable[[str, Path], AbstractAsyncContextManager[Store]] = opened,
+    kind: type[People] = People,
+) -> AsyncIterator[Running]:
     """Everything opened, nobody at work yet. `more`: environment of the bots. Raises `store.Absent`, and a group of
     whatever fails in it or beside it."""
     with tempfile.TemporaryDirectory(prefix="cs-chaos-") as name:
         folder = Path(name)
+        if plan.wanted.versions > 1:
+            find_former_chaos()  # what is missing is said here by itself, and not by a group
         async with (
-            opened(redis, folder / "redis") as store,
+            open_store(redis, folder / "redis") as store,
             outside(plan) as out,
             asyncio.TaskGroup() as crew,
             town(plan, out, store.bots_url, folder, more or {}, crew) as there,
         ):
-            yield Running(plan, store, out, there, People(plan, out, crew), crew)
+            yield Running(plan, store, out, there, kind(plan, out, crew), crew)
 
 
-async def ran(
-    wanted: Wanted, redis: str = "embedded", *, tell: Tell = print, more: Mapping[str, str] | None = None
-) -> Facts:
+async def ran(wanted: Wanted, redis: str = "embedded", *, tell: Callable[[str], None] = print) -> Facts:
     """One run, from nothing to its facts. Raises what `alive` does."""
     plan = planned(wanted)
-    async with alive(plan, redis, more) as running:
+    async with alive(plan, redis) as running:
         await running.begin()
         tell(f"{wanted.processes} bots at work; {len(plan.lines)} messages in {wanted.lasts_s:.0f} s begin")
         telling = running.crew.create_task(_progress(running, tell))
         try:
-            return await _lived(running, tell)
+            async with running.pressing():
+                async with asyncio.TaskGroup() as all_:
+                    for deed in (running.people.talk, running.strikes, running.morning):
+                        all_.create_task(deed())
+                running.out.troubles.calm = True
+                tell("everything is said and broken; waiting for rest")
+                return await running.at_rest()
         finally:
             await cancel_and_wait([telling])
 
 
-async def _lived(running: Running, tell: Tell) -> Facts:
-    async with running.pressing():
-        async with asyncio.TaskGroup() as both:
-            both.create_task(running.people.talk())
-            both.create_task(running.strikes())
-            both.create_task(running.morning())
-        running.out.troubles.calm = True
-        tell("everything is said and broken; waiting for rest")
-        return await running.collected(await running.rested())
-
-
-async def _progress(running: Running, tell: Tell) -> None:
+async def _progress(running: Running, tell: Callable[[str], None]) -> None:
     while True:
         await asyncio.sleep(10)
         said, total = len(running.people.spoken), len(running.plan.lines)

@@ -8,73 +8,49 @@ import re
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 from bot.core.cancellation import cancel_and_wait
 from bot.dev.workspace.workspace import WorkspaceChange
 from bot.queue import store_watch
-from tests.harness.forked import fork_process
+from tests.harness import programs
 from tests.qa.chaos.bot import HELD
 from tests.qa.chaos.facts import Facts
 from tests.qa.chaos.people import Seen, text_of
-from tests.qa.chaos.plan import CALM, TAG, Conversation, Line, Plan, Rates, Wanted, planned
-from tests.qa.chaos.run import Running, alive
+from tests.qa.chaos.plan import CALM, TAG, Conversation, Line, Plan, Wanted, planned
+from tests.qa.chaos.run import PATIENCE_S, Running, alive
 from tests.qa.chaos.town import BotProcess
 from tests.qa.company import get_dm, get_manager, get_person_id, read_key
 
-WHO, OTHER = get_person_id(4), get_person_id(5)
-"""Two people who lead nobody."""
+WHO, OTHER = get_person_id(4), get_person_id(5)  # two people who lead nobody
 LEAD = get_person_id(3)
 MANAGER = get_person_id(get_manager(3))
-PATIENCE_S = 30.0
-SOON_S = 3.0
-"""Within this time comes what a safety prevents, once it is off."""
-EXPIRES_S, ENGINE_FASTER = 4.0, 51_840
-"""Where cards expire or tasks escalate: after four and five seconds."""
-TOLERATED_S = store_watch.TOLERANCE_MS / 1000
-"""A store that has lost so much is the same."""
+SOON_S = 3.0  # within this time comes what a safety prevents, once it is off
+EXPIRES_S, ENGINE_FASTER = 4.0, 51_840  # where cards expire or tasks escalate: after four and five seconds
+TOLERATED_S = store_watch.TOLERANCE_MS / 1000  # a store that has lost so much is the same
 NUMBER = re.compile(r"\b[LE]-\d+\b")
-Meet = Callable[[Running, bool], Awaitable[Facts]]
+Meet = Callable[[Running, bool], Awaitable[Facts | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """People write a line each to the bot, and `meet` meets the moment; it is told whether the safety is off."""
-
-    safety: str
-    meet: Meet
-    texts: tuple[str, ...]
-    wanted: Wanted
-    more: Mapping[str, str]
-
-    async def play(self, *, is_off: bool = False, seed: int = 1, redis: str = "embedded") -> Facts:
-        plan = plan_lines(replace(self.wanted, seed=seed), *self.texts)
-        more = {"CHAOS_WITHOUT": self.safety if is_off else "", **self.more}
-        async with alive(plan, redis, more) as running:
-            return await self.meet(running, is_off)
-
-
-SCENES: dict[str, Scene] = {}
-"""By the safety that they are about."""
+SCENES: dict[str, Callable[..., Awaitable[Facts]]] = {}  # by the safety that they are about
 
 
 def scene(
-    safety: str,
-    *texts: str,
-    faults: tuple[str, ...] = (),
-    bots: int = 2,
-    rates: Rates = CALM,
-    speed: float = 20,
-    more: Mapping[str, str] | None = None,
+    safety: str, *texts: str, bots: int = 2, more: Mapping[str, str] | None = None, **settings: Any
 ) -> Callable[[Meet], Meet]:
-    """Makes a scene of a function that meets its moment."""
-    wanted = Wanted(
-        1, len(texts), 1, bots, faults=faults, rates=rates, speed=speed, expires_s=EXPIRES_S,
-        engine_faster=ENGINE_FASTER,
-    )  # fmt: skip
+    """Makes a scene of a function that meets its moment, while people write a line each to the bot; it is told whether
+    the safety is off. The facts are what it returns, or else those at rest. `settings`: of `Wanted`."""
+    usual = {"faults": (), "rates": CALM, "speed": 20, "expires_s": EXPIRES_S, "engine_faster": ENGINE_FASTER}
+    wanted = Wanted(1, len(texts), 1, bots, **{**usual, **settings})
 
     def make(meet: Meet) -> Meet:
-        SCENES[safety] = Scene(safety, meet, texts, wanted, more or {})
+        async def play(*, is_off: bool = False, seed: int = 1, redis: str = "embedded") -> Facts:
+            env = {"CHAOS_WITHOUT": safety if is_off else "", **(more or {})}
+            async with alive(plan_lines(replace(wanted, seed=seed), *texts), redis, env) as running:
+                return await meet(running, is_off) or await running.at_rest()
+
+        SCENES[safety] = play
         return meet
 
     return make
@@ -90,8 +66,7 @@ def plan_lines(wanted: Wanted, *texts: str) -> Plan:
 
 
 async def find_card(running: Running, person: str) -> Seen:
-    """The card that appears in somebody's DM."""
-    cards = await running.out.driver.wait_until(lambda: running.people.cards(get_dm(person)), PATIENCE_S)
+    cards = await running.wait_until(lambda: running.people.cards(get_dm(person)))
     return cards[0]
 
 
@@ -117,31 +92,36 @@ def act_at_once(running: Running, when: Callable[[], bool], act: Callable[[], ob
 async def hand_over(running: Running) -> None:
     """The first bot ends, the second one begins."""
     first, second = running.town.bots
-    await running.out.driver.wait_until(lambda: first.ends, PATIENCE_S)
+    await running.wait_until(lambda: first.ends)
     await cancel_and_wait([running.town.keeping[first.number]])
     running.counts["kill"] += 1
     await running.begin(second)
 
 
+async def talk_until_taken_over(running: Running) -> None:
+    talking = running.crew.create_task(running.people.talk())
+    await hand_over(running)
+    await talking
+
+
 @scene("fencing", f"mail {OTHER}", faults=("stop",), more={"CHAOS_HELD": "1"})
-async def be_held_up_in_an_effect(running: Running, is_off: bool) -> Facts:
+async def be_held_up_in_an_effect(running: Running, is_off: bool) -> None:
     """A bot is stopped when *Send* is decided, and the mail not begun; its lease runs out, another one takes over and
     sends the mail; then the first one wakes up, about to send it."""
     (first, second), kept = running.town.bots, running.out.mailbox.kept
     await running.people.press_only(await ask(running, first), "send")
-    await running.out.driver.wait_until(lambda: first.times(HELD), PATIENCE_S)
+    await running.wait_until(lambda: first.times(HELD))
     assert not kept
     running.counts["stop"] += 1
     await running.begin(second)
-    await running.out.driver.wait_until(lambda: kept, PATIENCE_S)
+    await running.wait_until(lambda: kept)
     await running.empty()
     first.signal(signal.SIGCONT)
-    await running.out.driver.wait_until(lambda: count_refusals(first) or len(kept) > 1, PATIENCE_S)
-    return await running.at_rest()
+    await running.wait_until(lambda: count_refusals(first) or len(kept) > 1)
 
 
 @scene("idempotency", f"expense {LEAD} 86", faults=("kill",))
-async def be_killed_after_an_effect(running: Running, is_off: bool) -> Facts:
+async def be_killed_after_an_effect(running: Running, is_off: bool) -> None:
     """A bot is killed when the request is started and its number shown, and nothing of that committed; another one
     takes over and starts it again, with the same key."""
     first = running.town.bots[0]
@@ -149,117 +129,107 @@ async def be_killed_after_an_effect(running: Running, is_off: bool) -> Facts:
     act_at_once(running, lambda: "E-0001" in running.people.text(card), first.kill)
     await running.people.press_only(card, "confirm")
     await hand_over(running)
-    return await running.at_rest()
 
 
 @scene("dedupe", "plain", faults=("twice",), bots=1, rates=replace(CALM, twice=100), speed=5)
-async def be_told_twice(running: Running, is_off: bool) -> Facts:
+async def be_told_twice(running: Running, is_off: bool) -> None:
     """Every event is delivered twice."""
     await running.begin()
     await running.people.talk()
-    return await running.at_rest()
 
 
 @scene("files", f"leave {LEAD} 2", faults=("kill", "twice"), rates=replace(CALM, twice=100))
-async def be_killed_between_bytes_and_record(running: Running, is_off: bool) -> Facts:
+async def be_killed_between_bytes_and_record(running: Running, is_off: bool) -> None:
     """Bytes first. A bot is killed with the first file that it fetches, between its bytes and its record; another one
     takes over. The event comes twice."""
     first = running.town.bots[0]
     first.env = {**first.env, "CHAOS_KILLED_BESIDE_BYTES": "1"}
     await running.begin(first)
-    talking = running.crew.create_task(running.people.talk())
-    await hand_over(running)
-    await talking
+    await talk_until_taken_over(running)
     await running.people.press_only(await find_card(running, WHO), "confirm")
     await find_card(running, LEAD)
-    return await running.at_rest()
 
 
 @scene("copies", f"leave {LEAD} 2", faults=("kill",))
-async def be_killed_after_a_copy(running: Running, is_off: bool) -> Facts:
+async def be_killed_after_a_copy(running: Running, is_off: bool) -> None:
     """A look before it is shown again. A bot is killed when the approver has got the file, and nothing of that
     committed; another one takes over."""
     first = running.town.bots[0]
     card = await ask(running, first)
-    act_at_once(
-        running, lambda: any(one.get("files") for dm, one in running.out.posts() if dm == get_dm(LEAD)), first.kill
-    )
+
+    def has_file() -> bool:
+        return any(one.get("files") for dm, one in running.out.posts() if dm == get_dm(LEAD))
+
+    act_at_once(running, has_file, first.kill)
     await running.people.press_only(card, "confirm")
     await hand_over(running)
-    return await running.at_rest()
 
 
 @scene("posts", "plain", faults=("kill",))
-async def be_killed_after_a_post(running: Running, is_off: bool) -> Facts:
+async def be_killed_after_a_post(running: Running, is_off: bool) -> None:
     """A look before it is said again. A bot is killed when its answer stands there, and nothing of that committed;
     another one takes over."""
     first = running.town.bots[0]
     await running.begin(first)
     act_at_once(running, lambda: any(read_key(one).endswith(":final") for _, one in running.out.posts()), first.kill)
-    talking = running.crew.create_task(running.people.talk())
-    await hand_over(running)
-    await talking
-    return await running.at_rest()
+    await talk_until_taken_over(running)
 
 
 @scene("expiry", f"mail {OTHER}", faults=("expiry",))
-async def wait_until_it_expires(running: Running, is_off: bool) -> Facts:
+async def wait_until_it_expires(running: Running, is_off: bool) -> Facts | None:
     """Timers come. Nobody presses a card: they are reminded, and it expires."""
     await ask(running)
     running.counts["expiry"] += 1
+
+    def has_expired() -> bool:
+        return any("again" in one.choices for one in running.people.cards(get_dm(WHO)))
+
     try:
-        await running.out.driver.wait_until(
-            lambda: any("again" in one.choices for one in running.people.cards(get_dm(WHO))),
-            EXPIRES_S + SOON_S if is_off else PATIENCE_S,
-        )
+        await running.wait_until(has_expired, EXPIRES_S + SOON_S if is_off else PATIENCE_S)
     except TimeoutError:
         return replace(await running.collected(""), seen=("the card never expired",))
-    return await running.at_rest()
+    return None
 
 
 @scene("escalation", f"leave {LEAD} 2", faults=("escalation",))
-async def wait_until_it_escalates(running: Running, is_off: bool) -> Facts:
+async def wait_until_it_escalates(running: Running, is_off: bool) -> Facts | None:
     """Tasks that nobody decides go up. An approver says nothing; their manager is asked, and decides."""
     await running.people.press_only(await ask(running), "confirm")
     await find_card(running, LEAD)
     with suppress(TimeoutError):
-        await running.out.driver.wait_until(
-            lambda: running.people.cards(get_dm(MANAGER)),
-            running.plan.wanted.escalates_s + SOON_S if is_off else PATIENCE_S,
-        )
+        patience_s = running.plan.wanted.escalates_s + SOON_S if is_off else PATIENCE_S
+        await running.wait_until(lambda: running.people.cards(get_dm(MANAGER)), patience_s)
     if not (cards := running.people.cards(get_dm(MANAGER))):
         return await running.collected("")
     running.counts["escalation"] += 1
     await running.people.press_only(cards[0], "approve")
-    return await running.at_rest()
+    return None
 
 
 @scene("outages", "look", faults=("refuse",), bots=1)
-async def be_refused_by_redis(running: Running, is_off: bool) -> Facts:
+async def be_refused_by_redis(running: Running, is_off: bool) -> None:
     """Refusals are outages. While a message is being worked on, Redis is full, then has too few replicas, then cannot
     save, then is a replica itself: all in all for longer than all tries take."""
     await running.begin()
     talking = running.crew.create_task(running.people.talk())
-    await running.out.driver.wait_until(lambda: running.people.spoken, PATIENCE_S)
+    await running.wait_until(lambda: running.people.spoken)
     await running.out.taken(running.people.spoken[0].events[0])
     for draw, name in enumerate(running.store.refusals):
         assert await running.store.refuse(draw, 1.5) == name
         running.counts["refuse"] += 1
     await talking
-    return await running.at_rest()
 
 
 @scene("answers", f"mail {OTHER}", faults=("cut",), bots=1)
-async def lose_an_answer(running: Running, is_off: bool) -> Facts:
+async def lose_an_answer(running: Running, is_off: bool) -> None:
     """A repeated checkpoint is known again. Redis notes that an effect begins, and its answer is lost on the way."""
-    proxy = running.store.proxy
-    assert proxy is not None, "this moment needs a proxy before Redis"
+    assert len(running.store.proxies) == 1, "this moment needs a proxy before Redis"
+    proxy = running.store.proxies[0]
     card = await ask(running)
     proxy.trap = b"begin:1"
     await running.people.press_only(card, "send")
-    await running.out.driver.wait_until(lambda: running.out.mailbox.kept, PATIENCE_S)
+    await running.wait_until(lambda: running.out.mailbox.kept)
     running.counts["cut"] += proxy.was_cut
-    return await running.at_rest()
 
 
 EXPENSES = (f"expense {LEAD} 86", f"expense {LEAD} 95")
@@ -295,20 +265,20 @@ async def be_restored(running: Running, is_off: bool) -> Facts:
     await running.empty()
     copy = running.store.copy_data()
     await running.people.press_only(card, "send")
-    await running.out.driver.wait_until(lambda: kept, PATIENCE_S)
+    await running.wait_until(lambda: kept)
     await asyncio.sleep(TOLERATED_S / running.plan.wanted.speed + 1)
     await running.store.restore_data(copy)
     seen = await wait_until_held(running, bot, is_off)
     await running.people.press_stale(card, "send")
     with suppress(TimeoutError):
         # Without its safety, the mail still waits for what other processes remember.
-        await running.out.driver.wait_until(lambda: len(kept) > 1, PATIENCE_S if is_off else SOON_S)
+        await running.wait_until(lambda: len(kept) > 1, PATIENCE_S if is_off else SOON_S)
     seen += [f"the mail was sent {len(kept)} times, before anybody had accepted the store"] if len(kept) > 1 else []
     told = len(running.out.posts())
     await accept(bot)
     running.counts["restored"] += 1
     if not is_off:
-        await running.out.driver.wait_until(lambda: len(running.out.posts()) > told, PATIENCE_S)
+        await running.wait_until(lambda: len(running.out.posts()) > told)
     facts = await running.at_rest()
     seen += [f"the mail was sent {len(facts.mails)} times"] if len(facts.mails) > 1 else []
     return replace(facts, judged=("seen", "lanes"), seen=tuple(seen))
@@ -339,7 +309,7 @@ async def have_a_wrong_clock(running: Running, is_off: bool) -> Facts:
     wrong.env = {**wrong.env, "CHAOS_CLOCK_S": str(80 * 3600)}
     await running.begin(*([wrong] if is_off else []))
     if not is_off:
-        await running.out.driver.wait_until(lambda: wrong.times("work is held"), PATIENCE_S)
+        await running.wait_until(lambda: wrong.times("work is held"))
     await running.people.talk()
     await running.people.press_only(await find_card(running, WHO), "confirm")
     running.counts["clock"] += 1
@@ -367,9 +337,7 @@ async def ask_for(running: Running, line: Line) -> Seen:
 async def confirm(running: Running, card: Seen, line: Line) -> None:
     """Its writer confirms it; returns when the approver has a card of it."""
     await running.people.press_only(card, "confirm")
-    await running.out.driver.wait_until(
-        lambda: any(line.tag in card.text for card in running.people.cards(get_dm(LEAD))), PATIENCE_S
-    )
+    await running.wait_until(lambda: any(line.tag in one.text for one in running.people.cards(get_dm(LEAD))))
 
 
 def list_numbers_twice(running: Running, facts: Facts) -> list[str]:
@@ -387,21 +355,13 @@ def list_numbers_twice(running: Running, facts: Facts) -> list[str]:
 async def wait_until_held(running: Running, bot: BotProcess, is_off: bool) -> list[str]:
     """What is wrong with how the loss of data was noticed."""
     with suppress(TimeoutError):
-        await running.out.driver.wait_until(lambda: bot.times("work is held"), SOON_S if is_off else PATIENCE_S)
+        await running.wait_until(lambda: bot.times("work is held"), SOON_S if is_off else PATIENCE_S)
     return [] if bot.times("work is held") else ["nobody noticed that the store is another one"]
 
 
 async def accept(bot: BotProcess) -> None:
     """An administrator takes the store as it is."""
-    await run_command(bot, "restored", "--accept")
-
-
-async def run_command(bot: BotProcess, *words: str) -> str:
-    """What `countersign …` says, where this bot is at home."""
-    child = await fork_process("bot", *words, cwd=bot.folder, env={"COLUMNS": "200", **bot.env})
-    out, err = await asyncio.wait_for(child.communicate(), PATIENCE_S)
-    await child.close()
-    return (out + err).decode()
+    await programs.ran("restored", "--accept", cwd=bot.folder, env={"COLUMNS": "200", **bot.env})
 
 
 def count_refusals(bot: BotProcess) -> int:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from bot.chat.messages import MessageRef
 from bot.core.records import Approval, ApprovalState, EffectState, Run, RunStatus
 from bot.queue.lanes import LaneItem
 from bot.storage.dead_letters import DeadLetter
+from bot.storage.journal import JournalRecord
 from tests.qa.chaos import check
 from tests.qa.chaos.facts import Facts, HeldUp, Posted, lane_of
 from tests.qa.chaos.people import Button
@@ -24,25 +26,6 @@ from tools.workflow.engine.state import TaskKind
 EARLY = datetime(2020, 1, 1, tzinfo=UTC)
 END_S = 9_999_999_999
 BUTTON = Button("confirm", "A00nobody", 1, "A00nobody.1")
-
-
-def changed(records: Sequence[Any], where: Callable[[Any], object], **values: Any) -> list[Any]:
-    """The records; the first one of this kind with other values."""
-    index = next(n for n, one in enumerate(records) if where(one))
-    one = records[index]
-    assert not isinstance(one, BaseModel) or values.keys() <= type(one).model_fields.keys(), "or nothing is spoiled"
-    other = one.model_copy(update=values) if isinstance(one, BaseModel) else replace(one, **values)
-    return [*records[:index], other, *records[index + 1 :]]
-
-
-def without(records: Sequence[Any], where: Callable[[Any], object]) -> list[Any]:
-    """The records but the first one of this kind."""
-    index = next(n for n, one in enumerate(records) if where(one))
-    return [*records[:index], *records[index + 1 :]]
-
-
-def twice(records: Sequence[Any], where: Callable[[Any], object]) -> list[Any]:
-    return [*records, next(one for one in records if where(one))]
 
 
 def final(post: Posted) -> bool:
@@ -77,16 +60,8 @@ def waited_in_a_dm(facts: Facts, *, first: bool) -> str:
             ends[one.channel] = ends.get(one.channel, one.ts) if first else one.ts
     waiting = {one.run for one in facts.journal if check.began_to_wait(one)}
     places = {run.id: (run.message.place.channel, run.message.at) for run in facts.runs}
-    return next(
-        id
-        for id, (channel, at) in places.items()
-        if id in waiting and ends.get(channel, at) != at and is_asked(facts, id)
-    )
-
-
-def is_asked(facts: Facts, run: str) -> bool:
-    """A card was posted because this run asked for it."""
-    return any(is_card_of(post, run) for post in facts.posts)
+    asked = (id for id in places if id in waiting and any(is_card_of(post, id) for post in facts.posts))
+    return next(id for id in asked if ends.get(places[id][0], places[id][1]) != places[id][1])
 
 
 def is_card_of(post: Posted, run: str) -> bool:
@@ -114,127 +89,67 @@ def forgotten(histories: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]
 
 
 LETTER = DeadLetter(at="1-0", item=LaneItem("a lane", "an item", "{}", 6, 0, "why"))
-SPOILED: dict[str, tuple[str, Callable[[Facts], Facts]]] = {
-    "an answer is missing": ("answered", lambda f: replace(f, posts=without(f.posts, final))),
-    "a message has no run": ("answered", lambda f: replace(f, runs=without(f.runs, done))),
-    "a message has two runs": ("answered", lambda f: replace(f, runs=twice(f.runs, done))),
-    "a run goes on for ever": ("answered", lambda f: replace(f, runs=changed(f.runs, done, status=RunStatus.RUNNING))),
-    "an answer is said twice": ("once", lambda f: replace(f, posts=twice(f.posts, final))),
-    "a run ends twice": ("once", lambda f: replace(f, journal=twice(f.journal, lambda r: r.kind == "run.finished"))),
-    "another order": ("order", backwards),
-    "a run waits too late": ("order", late),
-    "a card comes too early": ("order", hasty),
-    "a history has a hole": ("remembered", lambda f: replace(f, histories=forgotten(f.histories))),
-    "a request is started twice": ("commands", lambda f: replace(f, requests=twice(f.requests, bool))),
-    "a request is lost": ("commands", lambda f: replace(f, requests=without(f.requests, bool))),
-    "a number is skipped": ("commands", lambda f: replace(f, numbers={**f.numbers, "L": "99"})),
-    "a press decides nothing": ("decisions", lambda f: replace(f, record=())),
-    "another decision": (
-        "decisions",
-        lambda f: replace(f, approvals=changed(f.approvals, effect("decide_task"), choice="elsewise")),
-    ),
-    "a decision without a press": (
-        "decisions",
-        lambda f: replace(f, approvals=without(f.approvals, effect("decide_task"))),
-    ),
-    "a stranger decides": (
-        "authority",
-        lambda f: replace(f, approvals=changed(f.approvals, effect("decide_task"), decided_by="U0P9999")),
-    ),
-    "a press is ignored": (
-        "authority",
-        lambda f: replace(f, counts={**f.counts, "presses taken": 1 + count_answers(f)}),
-    ),
-    "an effect is begun twice": (
-        "effects",
-        lambda f: replace(f, journal=twice(f.journal, lambda r: r.kind == "effect.started")),
-    ),
-    "an effect never ends": (
-        "effects",
-        lambda f: replace(f, approvals=changed(f.approvals, effect("start_process"), effect=EffectState.STARTED)),
-    ),
-    "a mail arrives twice": ("mails", lambda f: replace(f, mails=twice(f.mails, bool))),
-    "a mail is lost": ("mails", lambda f: replace(f, mails=without(f.mails, bool))),
-    "a mail of nobody": ("mails", lambda f: replace(f, mails=[*f.mails, {**f.mails[0], "message_id": "<other>"}])),
-    "a cancelled mail arrives": (
-        "mails",
-        lambda f: replace(
-            f, approvals=changed(f.approvals, effect("send_email"), state=ApprovalState.CANCELLED, effect="")
-        ),
-    ),
-    "a dead card has buttons": ("cards", lambda f: replace(f, posts=changed(f.posts, final, buttons=(BUTTON,)))),
-    "a card is somewhere else": ("cards", lambda f: replace(f, approvals=changed(f.approvals, is_open, copies=()))),
-    "an old card has buttons": ("cards", lambda f: replace(f, approvals=changed(f.approvals, is_open, version=2))),
-    "an open card is not shown": ("cards", lambda f: replace(f, posts=without(f.posts, lambda post: post.buttons))),
-    "an index forgets": ("records", lambda f: replace(f, open_index=f.open_index[1:])),
-    "a card never expires": ("records", lambda f: replace(f, timers=())),
-    "a run waits in vain": ("records", lambda f: replace(f, approvals=changed(f.approvals, waited, waiters=()))),
-    "work is left": ("lanes", lambda f: replace(f, left=("cs:{q00}:in:x",))),
-    "something was given up": ("lanes", lambda f: replace(f, dead=(LETTER,))),
-    "a handler failed": ("lanes", lambda f: replace(f, failures=("handler failed: x",))),
-    "no rest": ("lanes", lambda f: replace(f, unrest="no rest")),
-    "a file was lost": ("files", lambda f: without_its_file(f)),
-    "a file is there twice": ("files", lambda f: with_its_file_twice(f)),
-    "bytes of a file are gone": ("files", lambda f: replace(f, kept=frozenset())),
-    "an approver never got a file": ("files", lambda f: replace(f, shown=())),
-    "an approver got a file twice": ("files", lambda f: replace(f, shown=[*f.shown, *f.shown])),
-    "an approver got other bytes": (
-        "files",
-        lambda f: replace(f, shown=[replace(one, sha256="0" * 64) for one in f.shown]),
-    ),
-    "two lists on one morning": ("mornings", lambda f: replace(f, posts=twice(f.posts, is_list))),
-    "no list on a morning": ("mornings", lambda f: without_lists(f)),
-    "a decision that is read by nobody": (
-        "witnessed",
-        lambda f: replace(f, witnessed=replace(f.witnessed, decisions=f.witnessed.decisions + Counter(["T"]))),  # type: ignore[type-var, union-attr]
-    ),
-    "a task never escalates": ("escalated", lambda f: without_timers(f)),
-    "something was seen": ("seen", lambda f: replace(f, seen=("a number came twice",))),
-    "a request of tomorrow": (
-        "dated",
-        lambda f: replace(f, witnessed=replace(f.witnessed, latest="2999-01-01T00:00:00Z")),  # type: ignore[type-var]
-    ),
-    "a card of tomorrow": ("dated", lambda f: replace(f, approvals=changed(f.approvals, bool, created_ms=2**52))),
-    "a mail that is read by nobody": ("witnessed", lambda f: replace(f, mails=without(f.mails, bool))),
-    "an event was lost": ("lanes", lambda f: replace(f, counts={**f.counts, "events lost": 1})),
-}
+Spoil = Callable[[Facts], Facts]
 
 
-def with_files(facts: Facts, change: Callable[[tuple[AttachedFile, ...]], tuple[AttachedFile, ...]]) -> Facts:
-    """The first request with a file has others."""
-    one = next(one for one in facts.requests if one.filled.files)
-    filled = one.filled.model_copy(update={"files": change(one.filled.files)})
-    return replace(facts, requests=changed(facts.requests, lambda other: other is one, filled=filled))
+def but(**other: Any) -> Spoil:
+    """Facts with these in the place of what was found; or with what these make of it."""
+    return lambda f: replace(f, **{n: new(getattr(f, n)) if callable(new) else new for n, new in other.items()})
+
+
+def turn(field: str, where: Callable[[Any], object], become: Callable[[Any], list[Any]]) -> Spoil:
+    """The first one of this kind becomes these."""
+
+    def spoil(facts: Facts) -> Facts:
+        records = getattr(facts, field)
+        index = next(n for n, one in enumerate(records) if where(one))
+        return replace(facts, **{field: [*records[:index], *become(records[index]), *records[index + 1 :]]})
+
+    return spoil
+
+
+def other(field: str, where: Callable[[Any], object], **values: Any) -> Spoil:
+    """The first one of this kind has other values."""
+
+    def become(one: Any) -> list[Any]:
+        if not isinstance(one, BaseModel):
+            return [replace(one, **values)]
+        assert values.keys() <= type(one).model_fields.keys(), "or nothing is spoiled"
+        return [one.model_copy(update=values)]
+
+    return turn(field, where, become)
+
+
+def lacks(field: str, where: Callable[[Any], object] = bool) -> Spoil:
+    return turn(field, where, lambda one: [])
+
+
+def has_twice(field: str, where: Callable[[Any], object] = bool) -> Spoil:
+    return turn(field, where, lambda one: [one, one])
+
+
+def counts(name: str, times: Callable[[Facts], int]) -> Spoil:
+    return lambda f: replace(f, counts={**f.counts, name: times(f)})
+
+
+def is_kind(kind: str) -> Callable[[JournalRecord], bool]:
+    return lambda record: record.kind == kind
+
+
+def waited(one: Approval) -> bool:
+    return is_open(one) and bool(one.waiters)
 
 
 def is_list(post: Posted) -> bool:
     return bool(check.MORNING.match(post.key))
 
 
-def without_lists(facts: Facts) -> Facts:
-    """Nobody has one, and a task has waited since before."""
-    waiting = next(one for one in facts.requests if any(task.kind is TaskKind.APPROVE for task in one.tasks))
-    tasks = [task.model_copy(update={"outcome": "", "closed": None, "since": EARLY}) for task in waiting.tasks]
-    requests = changed(facts.requests, lambda one: one is waiting, tasks=tuple(tasks))
-    return replace(facts, requests=requests, posts=[one for one in facts.posts if not is_list(one)])
+def add_decision(seen: Any) -> Any:
+    return replace(seen, decisions=seen.decisions + Counter(["T"]))
 
 
-def without_timers(facts: Facts) -> Facts:
-    """A task has waited for years, and none of its timers came."""
-    wanted = replace(facts.wanted, faults=("escalation",))
-    waiting = next(one for one in facts.requests if any(task.kind is TaskKind.APPROVE for task in one.tasks))
-    tasks = [task.model_copy(update={"outcome": "", "closed": None, "since": EARLY}) for task in waiting.tasks]
-    requests = changed(facts.requests, lambda one: one is waiting, tasks=tuple(tasks))
-    return replace(facts, wanted=wanted, requests=requests)
-
-
-def without_its_file(facts: Facts) -> Facts:
-    """It is on no request, and nobody was told."""
-    return replace(with_files(facts, lambda files: ()), posts=[replace(one, text="") for one in facts.posts])
-
-
-def with_its_file_twice(facts: Facts) -> Facts:
-    return with_files(facts, lambda files: (*files, *files))
+def date_ahead(seen: Any) -> Any:
+    return replace(seen, latest="2999-01-01T00:00:00Z")
 
 
 def count_answers(facts: Facts) -> int:
@@ -242,8 +157,84 @@ def count_answers(facts: Facts) -> int:
     return len(facts.journal) + sum(one.version for one in facts.approvals)
 
 
-def waited(one: Approval) -> bool:
-    return is_open(one) and bool(one.waiters)
+def change_files(change: Callable[[tuple[AttachedFile, ...]], tuple[AttachedFile, ...]]) -> Spoil:
+    """The first request with a file has others."""
+
+    def spoil(facts: Facts) -> Facts:
+        one = next(one for one in facts.requests if one.filled.files)
+        filled = one.filled.model_copy(update={"files": change(one.filled.files)})
+        return other("requests", lambda request: request is one, filled=filled)(facts)
+
+    return spoil
+
+
+def wait_for_years(facts: Facts) -> Facts:
+    """A task has waited since long before, and none of its timers came."""
+    waiting = next(one for one in facts.requests if any(task.kind is TaskKind.APPROVE for task in one.tasks))
+    tasks = [task.model_copy(update={"outcome": "", "closed": None, "since": EARLY}) for task in waiting.tasks]
+    return other("requests", lambda one: one is waiting, tasks=tuple(tasks))(facts)
+
+
+def in_turn(*spoils: Spoil) -> Spoil:
+    return lambda facts: reduce(lambda spoiled, spoil: spoil(spoiled), spoils, facts)
+
+
+decided, sent, started = effect("decide_task"), effect("send_email"), effect("start_process")
+nobody_told = but(posts=lambda posts: [replace(one, text="") for one in posts])
+no_list = but(posts=lambda posts: [one for one in posts if not is_list(one)])
+escalating = but(wanted=lambda wanted: replace(wanted, faults=("escalation",)))
+SPOILED: dict[str, tuple[str, Spoil]] = {
+    "an answer is missing": ("answered", lacks("posts", final)),
+    "a message has no run": ("answered", lacks("runs", done)),
+    "a message has two runs": ("answered", has_twice("runs", done)),
+    "a run goes on for ever": ("answered", other("runs", done, status=RunStatus.RUNNING)),
+    "an answer is said twice": ("once", has_twice("posts", final)),
+    "a run ends twice": ("once", has_twice("journal", is_kind("run.finished"))),
+    "another order": ("order", backwards),
+    "a run waits too late": ("order", late),
+    "a card comes too early": ("order", hasty),
+    "a history has a hole": ("remembered", but(histories=forgotten)),
+    "a request is started twice": ("commands", has_twice("requests")),
+    "a request is lost": ("commands", lacks("requests")),
+    "a number is skipped": ("commands", but(numbers=lambda numbers: {**numbers, "L": "99"})),
+    "a press decides nothing": ("decisions", but(record=())),
+    "another decision": ("decisions", other("approvals", decided, choice="elsewise")),
+    "a decision without a press": ("decisions", lacks("approvals", decided)),
+    "a stranger decides": ("authority", other("approvals", decided, decided_by="U0P9999")),
+    "a press is ignored": ("authority", counts("presses taken", lambda f: 1 + count_answers(f))),
+    "an effect is begun twice": ("effects", has_twice("journal", is_kind("effect.started"))),
+    "an effect never ends": ("effects", other("approvals", started, effect=EffectState.STARTED)),
+    "a mail arrives twice": ("mails", has_twice("mails")),
+    "a mail is lost": ("mails", lacks("mails")),
+    "a mail of nobody": ("mails", but(mails=lambda mails: [*mails, {**mails[0], "message_id": "<other>"}])),
+    "a cancelled mail arrives": ("mails", other("approvals", sent, state=ApprovalState.CANCELLED, effect="")),
+    "a dead card has buttons": ("cards", other("posts", final, buttons=(BUTTON,))),
+    "a card is somewhere else": ("cards", other("approvals", is_open, copies=())),
+    "an old card has buttons": ("cards", other("approvals", is_open, version=2)),
+    "an open card is not shown": ("cards", lacks("posts", lambda post: post.buttons)),
+    "an index forgets": ("records", but(open_index=lambda index: index[1:])),
+    "a card never expires": ("records", but(timers=())),
+    "a run waits in vain": ("records", other("approvals", waited, waiters=())),
+    "work is left": ("lanes", but(left=("cs:{q00}:in:x",))),
+    "something was given up": ("lanes", but(dead=(LETTER,))),
+    "a handler failed": ("lanes", but(failures=("handler failed: x",))),
+    "no rest": ("lanes", but(unrest="no rest")),
+    "a file was lost": ("files", in_turn(change_files(lambda files: ()), nobody_told)),
+    "a file is there twice": ("files", change_files(lambda files: (*files, *files))),
+    "bytes of a file are gone": ("files", but(kept=frozenset())),
+    "an approver never got a file": ("files", but(shown=())),
+    "an approver got a file twice": ("files", but(shown=lambda shown: [*shown, *shown])),
+    "an approver got other bytes": ("files", but(shown=lambda shown: [replace(one, sha256="0" * 64) for one in shown])),
+    "two lists on one morning": ("mornings", has_twice("posts", is_list)),
+    "no list on a morning": ("mornings", in_turn(wait_for_years, no_list)),
+    "a decision that is read by nobody": ("witnessed", but(witnessed=add_decision)),
+    "a task never escalates": ("escalated", in_turn(wait_for_years, escalating)),
+    "something was seen": ("seen", but(seen=("a number came twice",))),
+    "a request of tomorrow": ("dated", but(witnessed=date_ahead)),
+    "a card of tomorrow": ("dated", other("approvals", bool, created_ms=2**52)),
+    "a mail that is read by nobody": ("witnessed", lacks("mails")),
+    "an event was lost": ("lanes", counts("events lost", lambda f: 1)),
+}
 
 
 @pytest.mark.slow
@@ -268,9 +259,8 @@ def proves_nothing(good: Facts) -> None:
     big = {"kill", "stop", "redis", "refuse", "stall", "dead", "cut", "socket", "away"}
     small = {"withheld", "twice", "api", "model troubles", "smtp troubles", "items handed out again"}
     assert big | small <= {one.rpartition("no ")[2] for one in check.everything(asked)}
-    assert "nothing happened: no smtp troubles" not in check.everything(replace(asked, mails=good.mails[:1])), (
-        "one mail"
-    )
+    one_mail = replace(asked, mails=good.mails[:1])
+    assert "nothing happened: no smtp troubles" not in check.everything(one_mail)
     assert check.happened(replace(good, counts={}, approvals=())), "nobody pressed anything"
 
 
@@ -280,20 +270,24 @@ def asks_for_no_file_with_its_requester(good: Facts) -> None:
     ref = MessageRef(channel="D0", ts="1.000001")
     for reader, found in ((card.proposal.requester, False), ("U0DEPUTY", True)):
         copies = (*card.copies, (reader, ref))
-        spoiled = replace(good, approvals=changed(good.approvals, lambda one: one is card, copies=copies))
+        spoiled = other("approvals", lambda one: one is card, copies=copies)(good)
         assert any("was not shown below" in one for one in check.files(spoiled)) is found
 
 
 def tolerates_a_line_but_no_card(good: Facts) -> None:
     """What a process says again that was held up in mid-sentence: a line may stand twice, a card may not."""
     line, card = next(filter(final, good.posts)), next(post for post in good.posts if post.buttons)
-    stopped = replace(good, held_up=[HeldUp(line.by, END_S - 1, END_S + 1)], witnessed=None)
-    other = replace(good, held_up=[HeldUp(line.by + 1, END_S - 1, END_S + 1)], witnessed=None)
-    earlier = replace(good, held_up=[HeldUp(line.by, END_S - 9, END_S - 8)], witnessed=None)
-    assert line.by >= 0 and check.wrong(stopped) == []
-    assert check.wrong(again(stopped, line)) == [] and len(check.repeated(again(stopped, line).posts)) == 1
-    assert check.wrong(again(other, line)) and check.wrong(again(earlier, line)), "it was not held up right then"
-    assert any(one.startswith("cards: a card is orphaned") for one in check.wrong(again(stopped, card)))
+
+    def say_again(post: Posted, bot: int = line.by, before_s: int = 0) -> Facts:
+        """The same post once more, at the very end; this bot was held up then, or before."""
+        held_up, said = HeldUp(bot, END_S - 1 - before_s, END_S + 1 - before_s), replace(post, ts=f"{END_S:.6f}")
+        return replace(good, posts=[*good.posts, said], held_up=[held_up], witnessed=None)
+
+    assert line.by >= 0
+    assert check.wrong(say_again(line)) == [] and len(check.repeated(say_again(line).posts)) == 1
+    assert check.wrong(say_again(line, line.by + 1)), "it was not held up"
+    assert check.wrong(say_again(line, before_s=8)), "not right then"
+    assert any(one.startswith("cards: a card is orphaned") for one in check.wrong(say_again(card)))
 
 
 def asks_for_no_order_of_what_was_given_up(good: Facts) -> None:
@@ -302,10 +296,10 @@ def asks_for_no_order_of_what_was_given_up(good: Facts) -> None:
     entries = good.histories[lane]
     runs = list(dict.fromkeys(one.run for one in entries))
     moved = [one for run in (runs[1], runs[0], *runs[2:]) for one in entries if one.run == run]
-    other = replace(good, histories={**good.histories, lane: moved})
+    swapped = replace(good, histories={**good.histories, lane: moved})
     first = next(one.line.tag for one in good.spoken if lane_of(one) == lane)
-    assert any(one.startswith("remembered: ") for one in check.wrong(other))
-    assert check.wrong(replace(other, given_up=frozenset({first}))) == []
+    assert any(one.startswith("remembered: ") for one in check.wrong(swapped))
+    assert check.wrong(replace(swapped, given_up=frozenset({first}))) == []
     spoiled = backwards(good)
     backs = frozenset(one.line.tag for one in good.spoken if one.channel == good.spoken[0].channel)
     assert any(one.startswith("order: ") for one in check.wrong(spoiled))
@@ -319,16 +313,11 @@ def knows_what_is_summed_up(good: Facts) -> None:
 
     def remembers(*left: int) -> list[str]:
         kept = [one for n in left for one in entries if one.run == runs[n]]
-        other = replace(good, histories={**good.histories, lane: kept}, compacted=frozenset({lane}))
-        return [one for one in check.wrong(other) if one.startswith("remembered: ")]
+        summed_up = replace(good, histories={**good.histories, lane: kept}, compacted=frozenset({lane}))
+        return [one for one in check.wrong(summed_up) if one.startswith("remembered: ")]
 
     assert len(runs) > 4 and not remembers(-2, -1) and not remembers(-4, -2, -1)
     assert remembers(-3, -2) and remembers(-1, -2)
-
-
-def again(facts: Facts, post: Posted) -> Facts:
-    """The same post once more, at the very end."""
-    return replace(facts, posts=[*facts.posts, replace(post, ts=f"{END_S:.6f}")])
 
 
 def test_only_a_card_that_has_failed_begins_anew() -> None:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,14 +29,9 @@ def folder() -> Iterator[Path]:
 
 async def command(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder)}
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.qa.chaos", *arguments,
-        cwd=ROOT,
-        env=env,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-    )  # fmt: skip
+    pipes: dict[str, Any] = {"stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.STDOUT}
+    words = [sys.executable, "-m", "tests.qa.chaos", *arguments]
+    return await asyncio.create_subprocess_exec(*words, cwd=ROOT, env=env, **pipes, start_new_session=True)
 
 
 @pytest.mark.slow
@@ -80,13 +76,10 @@ def test_what_there_is_not_is_said_in_one_sentence(capsys: pytest.CaptureFixture
 
 
 def test_a_harness_that_fails_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    both = ExceptionGroup(
-        "one", [StoreUnavailableError("no such file"), ExceptionGroup("two", [ValueError("a mistake")])]
-    )
-    assert (
-        failed(both)
-        == "deploy/qa chaos: the harness itself failed: StoreUnavailableError: no such file; ValueError: a mistake"
-    )
+    inner = ExceptionGroup("two", [ValueError("a mistake")])
+    said = failed(ExceptionGroup("one", [StoreUnavailableError("no such file"), inner]))
+    told = "StoreUnavailableError: no such file; ValueError: a mistake"
+    assert said == f"deploy/qa chaos: the harness itself failed: {told}"
     assert capsys.readouterr().err.startswith("ValueError"), "where a mistake of ours happened"
 
 

@@ -33,7 +33,7 @@ MET = ("stop", "kill", "twice", "refuse", "cut", "emptied", "restored", "failove
 @pytest.mark.slow
 @pytest.mark.parametrize("safety", SCENES)
 async def test_with_its_safety_the_worst_moment_does_no_harm(safety: str) -> None:
-    facts = await SCENES[safety].play()
+    facts = await SCENES[safety]()
     assert check.wrong(facts) == []
     assert sum(facts.counts.get(fault, 0) for fault in MET), "the moment was met"
 
@@ -41,7 +41,7 @@ async def test_with_its_safety_the_worst_moment_does_no_harm(safety: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("safety", SCENES)
 async def test_without_it_the_harness_fails(safety: str) -> None:
-    findings = check.wrong(await SCENES[safety].play(is_off=True))
+    findings = check.wrong(await SCENES[safety](is_off=True))
     assert any(SHOWS[safety] in finding for finding in findings), findings
 
 

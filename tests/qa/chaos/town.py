@@ -14,7 +14,7 @@ import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -23,24 +23,21 @@ from typing import Any
 import aiohttp
 
 from bot.core.cancellation import cancel_and_wait
-from bot.dev.workspace.feishu.world import APP_ID
 from tests.harness.command_server import CommandServer
 from tests.harness.forked import ForkedProcess, fork_process
-from tests.harness.office import APP_TOKEN, BOT_TOKEN, CHAT, SECRET
+from tests.harness.office import CHAT
 from tests.qa.chaos.outside import Outside
 from tests.qa.chaos.plan import Plan, Wanted
 from tests.qa.chaos.store import Absent
+from tests.qa.company import build_bot_settings, build_chat_settings
 
 ROOT = Path(__file__).parents[3]
-SOURCES = ("bot", "tools", "tests/harness")
-"""What a bot is made of, and what forks it."""
+SOURCES = ("bot", "tools", "tests/harness")  # what a bot is made of, and what forks it
 CHAOS = {"tests/qa": "tests.qa.chaos.bot", "tests/chaos": "tests.chaos.bot"}
 """Folder of the bot of a chaos run → its module, here and in earlier versions."""
 FORMER = (ROOT / "tests" / "former_version").read_text().strip()
-AGAIN_S = 0.3
-"""Between the end of a bot and its next start."""
-LACKS = "countersign: "
-"""How it says why it cannot start."""
+AGAIN_S = 0.3  # between the end of a bot and its next start
+LACKS = "countersign: "  # how it says why it cannot start
 EXPECTED_ENDS = (0, -signal.SIGKILL)
 
 
@@ -83,17 +80,16 @@ def _run_git(*words: str) -> subprocess.CompletedProcess[bytes]:
 
 @dataclass
 class BotProcess:
-    """One place for a bot: the process that fills it changes."""
+    """One place for a bot: the process that fills it changes. `is_former`: it is of the version before. `ends`: exit
+    codes of the processes so far."""
 
     number: int
     folder: Path
     env: Mapping[str, str]
     is_former: bool = False
-    """It is of the version before."""
     is_odd: bool = False
     child: ForkedProcess | None = None
     ends: list[int] = field(default_factory=list)
-    """Exit codes of the processes so far."""
     frozen: bool = False
 
     @property
@@ -104,27 +100,21 @@ class BotProcess:
     def alive(self) -> bool:
         return self.child is not None and self.child.returncode is None
 
-    async def start(self) -> None:
-        server = await asyncio.to_thread(partial(get_former_server, self.is_odd) if self.is_former else get_bot_server)
-        module = CHAOS[find_former_chaos() if self.is_former else "tests/qa"]
-        with self.log.open("ab") as log:
-            self.child = await fork_process(module, cwd=self.folder, env=self.env, log=log, server=server)
-
     async def kept(self) -> None:
         """Runs it again and again, as an init system does."""
+        server = await asyncio.to_thread(partial(get_former_server, self.is_odd) if self.is_former else get_bot_server)
+        module = CHAOS[find_former_chaos() if self.is_former else "tests/qa"]
         while True:
-            await self.start()
-            assert self.child is not None
+            with self.log.open("ab") as log:
+                self.child = await fork_process(module, cwd=self.folder, env=self.env, log=log, server=server)
             self.ends.append(await self.child.wait())
             await asyncio.sleep(AGAIN_S)
 
     def signal(self, number: int) -> None:
-        if self.child is not None and self.child.returncode is None:
-            with suppress(ProcessLookupError):
-                self.child.send_signal(number)
+        if self.child is not None:
+            self.child.send_signal(number)
 
     def kill(self) -> None:
-        """SIGKILL."""
         self.signal(signal.SIGKILL)
 
     async def freeze(self, seconds: float) -> None:
@@ -155,9 +145,10 @@ class BotProcess:
                 told = line
             yield told if isinstance(told, dict) else {"event": str(told), "level": "text"}
 
-    def texts(self) -> list[str]:
-        """What it has said that is no log line."""
-        return [str(line["event"]) for line in self.lines() if line.get("level") == "text"]
+    @property
+    def lacked(self) -> int:
+        """How often it said, in no log line, why it could not start."""
+        return sum(one.get("level") == "text" and one["event"].startswith(LACKS) for one in self.lines())
 
     def times(self, event: str) -> int:
         text = self.log.read_bytes() if self.log.exists() else b""
@@ -172,24 +163,18 @@ class BotProcess:
 
 @dataclass
 class Town:
-    """All bots of a run and its model."""
+    """All bots of a run, and the address of its model."""
 
     bots: list[BotProcess]
-    model: ModelProcess
+    model: str
     crew: asyncio.TaskGroup
     keeping: dict[int, asyncio.Task[None]] = field(default_factory=dict)
 
     def keep(self, bot: BotProcess) -> None:
         self.keeping[bot.number] = self.crew.create_task(bot.kept(), name=f"bot {bot.number}")
 
-    async def close(self) -> None:
-        await cancel_and_wait(list(self.keeping.values()))
-        await asyncio.gather(*(bot.close() for bot in self.bots))
-        await self.model.close()
-
     @property
     def folder(self) -> Path:
-        """What all bots share."""
         return self.bots[0].folder
 
     @property
@@ -210,67 +195,50 @@ class Town:
         odd: list[str] = []
         for bot in self.bots:
             ends = Counter(code for code in bot.ends if code not in EXPECTED_ENDS)
-            ends[1] -= sum(said.startswith(LACKS) for said in bot.texts())
-            odd += [
-                f"bot {bot.number} ended {times}× by itself with {code}" for code, times in ends.items() if times > 0
-            ]
+            ends[1] -= bot.lacked
+            found = {code: times for code, times in ends.items() if times > 0}
+            odd += [f"bot {bot.number} ended {times}× by itself with {code}" for code, times in found.items()]
         return odd
 
-    def not_started(self) -> int:
-        return sum(said.startswith(LACKS) for bot in self.bots for said in bot.texts())
-
-
-@dataclass
-class ModelProcess:
-    """The scripted model, in a process of its own."""
-
-    child: ForkedProcess
-    address: str
-
-    async def counts(self) -> dict[str, int]:
-        async with aiohttp.ClientSession() as session, session.get(f"{self.address}/counts") as answer:
+    async def count_replies(self) -> dict[str, int]:
+        """Of the model, and its troubles."""
+        async with aiohttp.ClientSession() as session, session.get(f"{self.model}/counts") as answer:
             told: dict[str, int] = await answer.json()
             return told
 
-    async def close(self) -> None:
-        await self.child.close()
 
-
-async def started_model(wanted: Wanted, folder: Path) -> ModelProcess:
+@asynccontextmanager
+async def started_model(wanted: Wanted, folder: Path) -> AsyncIterator[str]:
+    """The scripted model, in a process of its own; its address."""
     rate = wanted.rates.only(wanted.faults).model
     arguments = ("--seed", str(wanted.seed), "--rate", str(rate), "--slow", str(wanted.reply_s * 1.5))
     server = await asyncio.to_thread(get_bot_server)
     child = await fork_process("tests.qa.chaos.model", *arguments, cwd=folder, env={}, server=server)
-    assert child.stdout is not None
-    told = await child.stdout.readline()
-    assert told, "the model did not start"
-    return ModelProcess(child, json.loads(told)["url"])
+    try:
+        assert child.stdout is not None
+        told = await child.stdout.readline()
+        assert told, "the model did not start"
+        yield json.loads(told)["url"]
+    finally:
+        await child.close()
 
 
 def environment(
     plan: Plan, out: Outside, model: str, redis_url: str, folder: Path, more: Mapping[str, str]
 ) -> dict[str, str]:
     """What a bot is told, as an administrator would tell it."""
-    directory = folder / "directory.toml"
-    directory.write_text(plan.directory, encoding="utf-8")
-    expiry = {"APPROVAL_TTL_HOURS": str(plan.wanted.expires_s / 3600)} if "expiry" in plan.wanted.faults else {}
-    escalation = {"CHAOS_ENGINE_FASTER": str(plan.wanted.engine_faster)} if "escalation" in plan.wanted.faults else {}
-    slack = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN}
-    feishu = {"FEISHU_APP_ID": APP_ID, "FEISHU_APP_SECRET": SECRET, "CHAOS_KEYS": str(out.keys_file)}
+    wanted = plan.wanted
+    expiry = {"APPROVAL_TTL_HOURS": str(wanted.expires_s / 3600)} if "expiry" in wanted.faults else {}
+    escalation = {"CHAOS_ENGINE_FASTER": str(wanted.engine_faster)} if "escalation" in wanted.faults else {}
     return {
-        **(feishu if CHAT == "feishu" else slack),
-        "OPENAI_BASE_URL": f"{model}/v1",
-        "OPENAI_MODEL": "scripted",
-        "REDIS_URL": redis_url,
-        "SMTP_URL": out.smtp_url,
-        "DIRECTORY_FILE": str(directory),
-        "DATA_DIR": str(folder),
+        **build_bot_settings(folder, plan.directory, out.smtp_url, redis_url, model),
+        **({"CHAOS_KEYS": str(out.keys_file)} if CHAT == "feishu" else {}),
         "MORNING_LIST": "09:30",
         "CHAOS_MORNING": str(folder / "morning"),
-        "CHAOS_SPEED": str(plan.wanted.speed),
-        "POST_SPACING_MS": str(round(plan.wanted.shorten("post_spacing_ms"))),
-        "LEASE_SECONDS": str(plan.wanted.lease_s),
-        "REPLY_SECONDS": str(plan.wanted.reply_s),
+        "CHAOS_SPEED": str(wanted.speed),
+        "POST_SPACING_MS": str(round(wanted.shorten("post_spacing_ms"))),
+        "LEASE_SECONDS": str(wanted.lease_s),
+        "REPLY_SECONDS": str(wanted.reply_s),
         **expiry,
         **escalation,
         **more,
@@ -282,13 +250,14 @@ async def town(
     plan: Plan, out: Outside, redis_url: str, folder: Path, more: Mapping[str, str], crew: asyncio.TaskGroup
 ) -> AsyncIterator[Town]:
     """The bots of a plan, none at work yet, and the model. `more`: environment of the bots."""
-    model, out.keys_file = await started_model(plan.wanted, folder), folder / "keys"
-    env = environment(plan, out, model.address, redis_url, folder, more)
-    places = [f"{out.address}/bot{n}" for n in range(plan.wanted.processes)]
-    own = [{**env, "SLACK_API_URL": f"{one}/api/", "FEISHU_API_URL": one} for one in places]
-    bots = [BotProcess(n, folder, one, n % plan.wanted.versions > 0, plan.wanted.odd) for n, one in enumerate(own)]
-    opened = Town(bots, model, crew)
-    try:
-        yield opened
-    finally:
-        await opened.close()
+    async with started_model(plan.wanted, folder) as model:
+        out.keys_file = folder / "keys"
+        env = environment(plan, out, model, redis_url, folder, more)
+        own = [{**env, **build_chat_settings(f"{out.address}/bot{n}")} for n in range(plan.wanted.processes)]
+        bots = [BotProcess(n, folder, one, n % plan.wanted.versions > 0, plan.wanted.odd) for n, one in enumerate(own)]
+        opened = Town(bots, model, crew)
+        try:
+            yield opened
+        finally:
+            await cancel_and_wait(list(opened.keeping.values()))
+            await asyncio.gather(*(bot.close() for bot in bots))

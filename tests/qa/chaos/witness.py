@@ -16,37 +16,31 @@ from redis.asyncio import Redis, RedisCluster
 
 from tests.harness.office import CHAT
 
-TRIES = 20
-"""How often a call is made before its fault is one of ours: the stand-in may still owe one."""
+TRIES = 20  # how often a call is made before its fault is one of ours: the stand-in may still owe one
 
 Record = dict[str, Any]
-Named = Mapping[tuple[str, str], tuple[str, int]]
-"""(channel, message) → its key and part. Feishu tells none."""
+Named = Mapping[tuple[str, str], tuple[str, int]]  # (channel, message) → its key and part. Feishu tells none.
 
 
 @dataclass(frozen=True, slots=True)
 class Witnessed:
-    """What was counted."""
-
-    requests: Counter[str] = field(default_factory=Counter)
-    """By what a person has written as their reason."""
-    decisions: Counter[str] = field(default_factory=Counter)
-    """By task, in the records of requests."""
-    effects: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By tool and how it ended."""
-    mails: Counter[str] = field(default_factory=Counter)
-    """By Message-ID."""
+    requests: Counter[str] = field(default_factory=Counter)  # by what a person has written as their reason
+    decisions: Counter[str] = field(default_factory=Counter)  # by task, in the records of requests
+    effects: Counter[tuple[str, str]] = field(default_factory=Counter)  # by tool and how it ended
+    mails: Counter[str] = field(default_factory=Counter)  # by Message-ID
     posts: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     """By channel, key and part, as far as the bot's messages have a key."""
-    latest: str = ""
-    """The latest moment in a record of a request (ISO 8601)."""
+    latest: str = ""  # the latest moment in a record of a request (ISO 8601)
 
 
 async def witness(
     url: str, address: str, token: str, mails: Sequence[Record], channels: Sequence[str], named: Named
 ) -> Witnessed:
     """Counts everything. `address`: of the platform. Raises whatever is in the way."""
-    redis = _open_redis(url)
+    parts = urlsplit(url)
+    redis: Any = (
+        RedisCluster(host=str(parts.hostname), port=parts.port or 6379) if "cluster=1" in url else Redis.from_url(url)
+    )
     try:
         requests = [_inflate(await redis.get(key)) for key in await _list_keys(redis, "cs:{wf}:request:*")]
         lists = [await redis.lrange(key, 0, -1) for key in await _list_keys(redis, "cs:{wf}:events:*")]  # type: ignore[misc]
@@ -55,23 +49,19 @@ async def witness(
     finally:
         await redis.aclose()
     commands = [one["command"] for one in events]
+    posts, read = Counter[tuple[str, str, int]](), _read_feishu_posts if CHAT == "feishu" else _read_posts
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session:
+        for channel in channels:
+            found = await read(session, address, channel, named)
+            posts.update((channel, *about) for about in found.values())
     return Witnessed(
         requests=Counter(one["filled"]["values"].get("reason", "") for one in requests),
         decisions=Counter(one["task"] for one in commands if one["kind"] == "decide"),
         effects=Counter((tool.decode(), (effect or b"").decode()) for tool, effect in cards),
         mails=Counter(str(one["message_id"]) for one in mails),
-        posts=await _read_feishu_posts(address, token, channels, named)
-        if CHAT == "feishu"
-        else await _read_posts(address, token, channels),
+        posts=posts,
         latest=max((str(one["at"]) for one in events), default=""),
     )
-
-
-def _open_redis(url: str) -> Redis:
-    if "cluster=1" in url:
-        parts = urlsplit(url)
-        return RedisCluster(host=str(parts.hostname), port=parts.port or 6379)  # type: ignore[return-value]
-    return Redis.from_url(url)
 
 
 async def _list_keys(redis: Redis, pattern: str) -> list[bytes]:
@@ -83,55 +73,46 @@ def _inflate(body: bytes) -> Record:
     return record
 
 
-async def _read_posts(address: str, token: str, channels: Sequence[str]) -> Counter[tuple[str, str, int]]:
-    found = dict[tuple[str, str], tuple[str, str, int]]()
-    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session:
-        for channel in channels:
-            tops = await _read_pages(session, f"{address}/api/conversations.history", {"channel": channel})
-            threads = [one["ts"] for one in tops if one.get("reply_count")]
-            for ts in threads:
-                tops += await _read_pages(
-                    session, f"{address}/api/conversations.replies", {"channel": channel, "ts": ts}
-                )
-            for one in tops:
-                about = (one.get("metadata") or {}).get("event_payload", {})
-                if about.get("key"):
-                    found[channel, one["ts"]] = channel, str(about["key"]), int(about.get("part", 1))
-    return Counter(found.values())
+async def _read_posts(
+    session: aiohttp.ClientSession, address: str, channel: str, named: Named
+) -> dict[str, tuple[str, int]]:
+    """By message, of those that have a key. Slack tells it."""
+
+    async def read_pages(method: str, **about: str) -> list[Record]:
+        found, cursor = list[Record](), ""
+        while True:
+            more = {"channel": channel, "include_all_metadata": "true", "limit": "200", "cursor": cursor, **about}
+            page = await _call(session, f"{address}/api/{method}", more)
+            found += page["messages"]
+            cursor = (page.get("response_metadata") or {}).get("next_cursor", "")
+            if not cursor:
+                return found
+
+    listed = await read_pages("conversations.history")
+    for ts in [one["ts"] for one in listed if one.get("reply_count")]:
+        listed += await read_pages("conversations.replies", ts=ts)
+    told = {one["ts"]: (one.get("metadata") or {}).get("event_payload", {}) for one in listed}
+    return {ts: (str(about["key"]), int(about.get("part", 1))) for ts, about in told.items() if about.get("key")}
 
 
 async def _read_feishu_posts(
-    address: str, token: str, channels: Sequence[str], named: Named
-) -> Counter[tuple[str, str, int]]:
-    found, url = set[tuple[str, str]](), f"{address}/open-apis/im/v1/messages"
-    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session:
-        for channel in channels:
-            listed = await _read_feishu_pages(session, url, "chat", channel)
-            for topic in {one["thread_id"] for one in listed if one.get("thread_id")}:
-                listed += await _read_feishu_pages(session, url, "thread", topic)
-            found |= {(channel, one["message_id"]) for one in listed}
-    return Counter((place[0], *named[place]) for place in found if place in named)
+    session: aiohttp.ClientSession, address: str, channel: str, named: Named
+) -> dict[str, tuple[str, int]]:
+    async def read_pages(kind: str, id: str) -> list[Record]:
+        found, cursor = list[Record](), ""
+        while True:
+            about = {"container_id_type": kind, "container_id": id, "page_size": "50", "page_token": cursor}
+            page = (await _call(session, f"{address}/open-apis/im/v1/messages", about, method="GET"))["data"]
+            found += page["items"]
+            cursor = page.get("page_token", "") if page.get("has_more") else ""
+            if not cursor:
+                return found
 
-
-async def _read_feishu_pages(session: aiohttp.ClientSession, url: str, kind: str, id: str) -> list[Record]:
-    found, cursor = list[Record](), ""
-    about = {"container_id_type": kind, "container_id": id, "page_size": "50"}
-    while True:
-        page = await _call(session, url, {**about, "page_token": cursor}, method="GET")
-        found += page["data"]["items"]
-        cursor = page["data"].get("page_token", "") if page["data"].get("has_more") else ""
-        if not cursor:
-            return found
-
-
-async def _read_pages(session: aiohttp.ClientSession, url: str, about: dict[str, str]) -> list[Record]:
-    found, cursor = list[Record](), ""
-    while True:
-        page = await _call(session, url, {**about, "include_all_metadata": "true", "limit": "200", "cursor": cursor})
-        found += page["messages"]
-        cursor = (page.get("response_metadata") or {}).get("next_cursor", "")
-        if not cursor:
-            return found
+    listed = await read_pages("chat", channel)
+    for topic in {one["thread_id"] for one in listed if one.get("thread_id")}:
+        listed += await read_pages("thread", topic)
+    ids = {one["message_id"] for one in listed}
+    return {id: named[channel, id] for id in ids if (channel, id) in named}
 
 
 async def _call(session: aiohttp.ClientSession, url: str, about: dict[str, str], *, method: str = "POST") -> Record:

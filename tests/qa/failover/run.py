@@ -1,7 +1,6 @@
 """One run: people write and press, and again and again the store loses what it has not confirmed."""
 
 import asyncio
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -11,23 +10,18 @@ from pathlib import Path
 
 from tests.qa.chaos import check
 from tests.qa.chaos.facts import Facts
-from tests.qa.chaos.outside import outside
 from tests.qa.chaos.people import People, Seen
 from tests.qa.chaos.plan import CALM, Conversation, Line, Plan, Wanted, planned
-from tests.qa.chaos.run import Running
-from tests.qa.chaos.town import town
+from tests.qa.chaos.run import alive
 from tests.qa.company import get_dm, get_manager, get_person_id
 from tests.qa.failover.stores import LossyStore
 
-PER_PERSON = 10
-"""Messages that one person writes."""
-EVERY_S = 9.0
-"""About how far apart losses are (s)."""
+BOTS, SPEED = 2, 3.0
+PER_PERSON = 10  # messages that one person writes
+EVERY_S = 9.0  # about how far apart losses are (s)
 CALM_S = 6.0
 """Least time from one loss to the next (s). A press that five losses in a row interrupt is given up."""
 CHOICES = ("send", "confirm", "approve")
-
-
 UNJUDGED = ("order", "authority")
 """Checks of a chaos run that do not hold here: who waits for a button is told in order only by the journal, which may
 lack a last moment, and a press may be lost that was called *not taken*."""
@@ -42,18 +36,14 @@ class Order:
     losses: int = 10
     confirm: str = "auto"
     seed: int = 1
-    bots: int = 2
-    speed: float = 3
 
 
 class Pressers(People):
     """People who press what there is to be pressed, again if it comes again."""
 
     def _meet(self, card: Seen) -> None:
-        seen = (card.channel, card.ts, card.buttons)
         choice = next((one for one in CHOICES if one in card.choices), "")
-        if choice and seen not in self._seen:
-            self._seen.add(seen)
+        if choice and self._is_new(card):
             self._start(self._press_until_moved(card, choice))
 
     async def _press_until_moved(self, card: Seen, choice: str) -> None:
@@ -65,8 +55,8 @@ def plan_order(order: Order) -> Plan:
     """Every person writes ten messages; one in ten is a leave, and the mails are spread over them."""
     people = -(-(order.messages + order.mails) // PER_PERSON)
     wanted = Wanted(
-        order.seed, 2 * people, PER_PERSON, order.bots, seconds=order.losses * EVERY_S, faults=(), rates=CALM,
-        speed=order.speed,
+        order.seed, 2 * people, PER_PERSON, BOTS, seconds=order.losses * EVERY_S, faults=(), rates=CALM,
+        speed=SPEED,
     )  # fmt: skip
     mails = {round(n * (order.messages + order.mails) / order.mails) for n in range(order.mails)}
     talks = []
@@ -91,35 +81,24 @@ async def run_order(
     more: Mapping[str, str] | None = None,
 ) -> Facts:
     """Returns the facts when all is at rest. Raises `Absent`."""
-    plan = plan_order(order)
-    env = {"REDIS_CONFIRM": order.confirm, **(more or {})}
-    with tempfile.TemporaryDirectory(prefix="cs-failover-") as name:
-        folder = Path(name)
-        async with (
-            open_store(folder / "redis") as store,
-            outside(plan) as out,
-            asyncio.TaskGroup() as crew,
-            town(plan, out, store.bots_url, folder, env, crew) as there,
-        ):
-            running = Running(plan, store.store, out, there, Pressers(plan, out, crew), crew)
-            await running.begin()
+    env, loop = {"REDIS_CONFIRM": order.confirm, **(more or {})}, asyncio.get_running_loop()
+    async with alive(plan_order(order), "", env, lambda _, folder: open_store(folder), Pressers) as running:
+        await running.begin()
 
-            async def lose() -> None:
-                began = asyncio.get_running_loop().time()
-                for n in range(order.losses):
-                    await asyncio.sleep(max(CALM_S, began + (n + 0.5) * EVERY_S - asyncio.get_running_loop().time()))
-                    at_s = time.time()
-                    lost = await store.lose()
-                    running.counts["losses"] += 1
-                    running.counts["bytes lost"] += lost
-                    tell(f"loss {n + 1}: {lost} bytes at least, {time.time() - at_s:.1f} s")
+        async def lose() -> None:
+            began = loop.time()
+            for n in range(order.losses):
+                await asyncio.sleep(max(CALM_S, began + (n + 0.5) * EVERY_S - loop.time()))
+                at_s, lost = time.time(), await running.store.lose()
+                running.counts.update({"losses": 1, "bytes lost": lost})
+                tell(f"loss {n + 1}: {lost} bytes at least, {time.time() - at_s:.1f} s")
 
-            async with running.pressing(), asyncio.TaskGroup() as both:
-                both.create_task(running.people.talk())
-                both.create_task(lose())
-            async with running.pressing():
-                tell("everything is said; waiting for rest")
-                return await running.at_rest()
+        async with running.pressing(), asyncio.TaskGroup() as both:
+            both.create_task(running.people.talk())
+            both.create_task(lose())
+        async with running.pressing():
+            tell("everything is said; waiting for rest")
+            return await running.at_rest()
 
 
 def judge(facts: Facts) -> list[str]:
@@ -129,7 +108,6 @@ def judge(facts: Facts) -> list[str]:
 
 
 def describe(facts: Facts) -> str:
-    """The figures of a run in one line."""
     mails = Counter(str(one.effect) for one in facts.approvals if one.tool == "send_email")
     again = sum(one.key.startswith("lost:") for one in facts.posts)
     lost, times = facts.counts.get("bytes lost", 0), facts.counts.get("losses", 0)

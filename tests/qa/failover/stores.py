@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -19,25 +18,27 @@ from tests.harness.programs import free_ports
 from tests.harness.sentinel import LOGIN, SERVICE, watched
 from tests.qa.chaos.proxy import Proxy, open_proxy
 from tests.qa.chaos.store import Absent, Store
+from tests.qa.process import compile_library, write_program
 
-LATE_S = 0.3
-"""Replicas that may take over get everything so much later (s)."""
+LATE_S = 0.3  # replicas that may take over get everything so much later (s)
 HELD_BACK = 2
 """Number of servers that may become the master. A third one has everything at once, but Sentinel never prefers it."""
-DOWN_MS = 2_000
-"""Silence after which the master counts as dead (ms)."""
-ACCEPTED = b'"kind":"message_received"'
-"""Stands in a server's file where a message was accepted."""
+DOWN_MS = 2_000  # silence after which the master counts as dead (ms)
+ACCEPTED = b'"kind":"message_received"'  # stands in a server's file where a message was accepted
 SOURCE = Path(__file__).with_name("synced.c")
 
 
-@dataclass
-class LossyStore:
-    """A store, and `lose`, which has it lose what it has not confirmed and returns how many bytes (at least)."""
+async def lose_nothing() -> int:
+    return 0
 
-    bots_url: str
-    store: Store
-    lose: Callable[[], Awaitable[int]]
+
+@dataclass(frozen=True, slots=True)
+class LossyStore(Store):
+    """A store that bots find at another address. `lose` has it lose what it has not confirmed, and returns how many
+    bytes (at least)."""
+
+    bots_url: str = ""
+    lose: Callable[[], Awaitable[int]] = lose_nothing
 
 
 @asynccontextmanager
@@ -85,7 +86,7 @@ async def open_watched_servers(folder: Path) -> AsyncIterator[LossyStore]:
             return max(0, had - kept)
 
         await name_master()
-        yield LossyStore(servers.url, Store("", nodes=urls), lose)
+        yield LossyStore("", nodes=urls, bots_url=servers.url, lose=lose)
 
 
 @asynccontextmanager
@@ -97,23 +98,18 @@ async def open_server_with_power_cuts(
     if not server_program() or not shutil.which("cc"):
         raise Absent("a power cut needs a Redis server of version 7 or later and a C compiler (cc)")
     folder.mkdir(parents=True)
-    library, program = folder / "synced.so", folder / "server"
-    await asyncio.to_thread(
-        subprocess.run, ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"], check=True
-    )
-    program.write_text(f'#!/bin/sh\nLD_PRELOAD="{library}" exec "{server_program()}" "$@"\n')
-    program.chmod(0o700)
-    node = Node(folder / "data", free_ports(1), more={"appendfsync": fsync}, program=str(program))
+    library = await asyncio.to_thread(compile_library, SOURCE, folder)
+    program = write_program(folder / "server", server_program(), {"LD_PRELOAD": str(library)})
+    node = Node(folder / "data", free_ports(1), more={"appendfsync": fsync}, program=program)
     async with open_proxy(lambda: asyncio.open_connection(HOST, node.port)) as proxy, AsyncExitStack() as stack:
         stack.push_async_callback(node.close)
         await node.start()
 
         def list_unflushed() -> list[tuple[Path, int, int]]:
             """Files, each with how many of its bytes are flushed, and how many are not."""
-            notes = [
-                (note.with_suffix(""), int(note.read_text())) for note in node.folder.glob("appendonlydir/*.synced")
-            ]
-            return [(file, flushed, file.stat().st_size - flushed) for file, flushed in notes if file.exists()]
+            notes = node.folder.glob("appendonlydir/*.synced")
+            known = [(file, int(note.read_text())) for note in notes if (file := note.with_suffix("")).exists()]
+            return [(file, flushed, file.stat().st_size - flushed) for file, flushed in known]
 
         def count_bytes_since_message() -> int:
             """Bytes from the first message that is not flushed to the end of its file."""
@@ -133,4 +129,4 @@ async def open_server_with_power_cuts(
             await node.start()
             return sum(left for _, _, left in files)
 
-        yield LossyStore(proxy.url, Store(node.url), lose)
+        yield LossyStore(node.url, bots_url=proxy.url, lose=lose)

@@ -5,28 +5,21 @@ itself, because a script takes one lane after the other. Not played: what a chec
 record."""
 
 import json
+import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from redis.asyncio import Redis
-
 from bot.queue.keys import Keys
+from bot.redis.connect import connect_redis
 from tests.qa.lanes.model import HERE, ModelError
 
 _ANSWERS = {"ok": "OK", "refused": "OK", "lost": "LOST", "done": "DONE", "next": "NEXT", "new": "NEW", "taken": "TAKEN"}
 Call = tuple[int, str, Sequence[str], Any, Any]
 """When (epoch ms), script, its arguments, its answer, what it has enqueued."""
-
-
-async def read_log(redis: Redis) -> list[list[Call]]:
-    """The calls of each partition, in the order in which Redis ran them."""
-    keys = Keys()
-    rows = [await redis.lrange(keys.build_key(one, "log"), 0, -1) for one in range(keys.partitions)]
-    return [[json.loads(row) for row in partition] for partition in rows]
 
 
 @dataclass
@@ -40,8 +33,7 @@ class LaneLog:
     ended: set[int] = field(default_factory=set)
     tokens: dict[str, int] = field(default_factory=dict)
     nonces: dict[str, int] = field(default_factory=dict)
-    stops: dict[str, str] = field(default_factory=dict)
-    """Person → when they have said *stop* last."""
+    stops: dict[str, str] = field(default_factory=dict)  # person → when they have said *stop* last
     count: int = 0
 
     def find_item(self, id: str) -> int:
@@ -66,9 +58,12 @@ class LaneLog:
         self.calls.append(f"calls ! {at}, {script}, {number}, {item}, {x}, {y}, {answer}, {', '.join(map(str, head))};")
 
 
-def split_log(partitions: Iterable[Sequence[Call]]) -> dict[str, LaneLog]:
-    """The log of each lane."""
-    partitions = [calls for calls in partitions if calls]
+async def read_logs(url: str) -> dict[str, LaneLog]:
+    """The log of each lane, from the calls of each partition in the order in which Redis ran them."""
+    redis, keys = await connect_redis(url, connections=2), Keys()
+    rows = [await redis.lrange(keys.build_key(one, "log"), 0, -1) for one in range(keys.partitions)]
+    await redis.aclose()
+    partitions: list[list[Call]] = [list(map(json.loads, calls)) for calls in rows if calls]
     lease_ms = next(int(args[5]) for calls in partitions for _, name, args, *_ in calls if name == "commit")
     logs: dict[str, LaneLog] = defaultdict(lambda: LaneLog(lease_ms))
     for calls in partitions:
@@ -121,12 +116,10 @@ def _add_put(log: LaneLog, args: Sequence[str], answer: Any, at: int) -> None:
 
 def find_refused_call(log: LaneLog, folder: Path) -> str:
     """The first call whose answer is not the model's; empty: the model accepts the log. Raises ModelError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "store.pml").write_text((HERE / "store.pml").read_text(encoding="utf-8"), encoding="utf-8")
+    shutil.copy(HERE / "store.pml", folder)
     sizes = f"#define LEASE {log.lease_ms}\n#define ITEMS {log.count + 1}\n#define ROOM {log.count + 2}\n"
-    feed = "\n  ".join(log.calls)
-    player = (HERE / "log.pml").read_text(encoding="utf-8")
-    (folder / "played.pml").write_text(f"{sizes}{player}\nactive proctype Log() {{\n  {feed}\n}}\n", encoding="utf-8")
+    player, feed = (HERE / "log.pml").read_text(), "\n  ".join(log.calls)
+    (folder / "played.pml").write_text(f"{sizes}{player}\nactive proctype Log() {{\n  {feed}\n}}\n")
     played = subprocess.run(["spin", "-T", "played.pml"], cwd=folder, capture_output=True, text=True, timeout=120)
     said, count = played.stdout + played.stderr, played.stdout.split().count("call")
     if "assertion violated" in said:

@@ -41,8 +41,7 @@ class Mutant:
 class Result:
     states: int
     seconds: float
-    violated: str
-    """The assertion that does not hold; empty: all hold."""
+    violated: str  # the assertion that does not hold; empty: all hold
 
 
 def find_missing_program() -> str:
@@ -52,7 +51,7 @@ def find_missing_program() -> str:
 
 def read_model() -> tuple[Mapping[str, Mapping[str, int]], list[Mutant]]:
     """The configurations by name, and the mutants."""
-    read: dict[str, Any] = tomllib.loads((HERE / "model.toml").read_text(encoding="utf-8"))
+    read: dict[str, Any] = tomllib.loads((HERE / "model.toml").read_text())
     return read["configurations"], [Mutant(one["what"], one["in"], one["edits"]) for one in read["mutant"]]
 
 
@@ -60,14 +59,14 @@ def build_model(folder: Path, edits: Sequence[Sequence[str]] = (), *, is_fast: b
     """The program that goes through all states. An edit replaces a text that stands in the model once. Raises
     ModelError."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {name: (HERE / name).read_text(encoding="utf-8") for name in ("store.pml", "lanes.pml")}
+    texts = {name: (HERE / name).read_text() for name in ("store.pml", "lanes.pml")}
     for before, after in edits:
         [name] = [name for name, text in texts.items() if text.count(before) == 1] or [""]
         if not name:
             raise ModelError(f"the model does not say once: {before!r}")
         texts[name] = texts[name].replace(before, after)
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).write_text(text)
     flags = ["-DSAFETY", "-DVECTORSZ=1024", f"-DMEMLIM={MEMORY_MB}", "-O2" if is_fast else "-O0", "-w"]
     for words in (["spin", "-a", "lanes.pml"], ["gcc", *flags, "-o", "pan", "pan.c"]):
         made = subprocess.run(words, cwd=folder, capture_output=True, text=True)

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.redis.connect import connect_redis
 from tests.qa.chaos.bot import HELD
 from tests.qa.chaos.plan import CALM, Wanted, planned
 from tests.qa.chaos.run import Running, alive
-from tests.qa.chaos.scenes import OTHER, PATIENCE_S, ask, count_refusals, plan_lines
-from tests.qa.lanes.logs import LaneLog, find_refused_call, read_log, split_log
+from tests.qa.chaos.scenes import OTHER, ask, count_refusals, plan_lines
+from tests.qa.lanes.logs import LaneLog, find_refused_call, read_logs
 from tests.qa.lanes.model import check_configurations, check_mutants, find_missing_program
 
 pytestmark = [
@@ -34,34 +33,25 @@ def test_every_mutant_of_the_model_is_noticed(tmp_path: Path) -> None:
 # The real scripts
 
 
-async def collect_logs(running: Running) -> dict[str, LaneLog]:
-    redis = await connect_redis(running.store.url, connections=2)
-    try:
-        return split_log(await read_log(redis))
-    finally:
-        await redis.aclose()
-
-
 async def log_worst_moment(**more: str) -> dict[str, LaneLog]:
     """A bot is stopped when *Send* is decided, for longer than its lease; another one takes over and ends the press,
     and then the run, whose commit has its answer lost; then the first one wakes up."""
     wanted = Wanted(1, 1, 1, 2, faults=("stop", "cut"), rates=CALM, speed=20)
     environment = {"CHAOS_LOG": "1", "CHAOS_HELD": "1", **more}
     async with alive(plan_lines(wanted, f"mail {OTHER}"), "embedded", environment) as running:
-        proxy, mails, wait = running.store.proxy, running.out.mailbox.kept, running.out.driver.wait_until
-        assert proxy is not None
+        [proxy], mails, wait_until = running.store.proxies, running.out.mailbox.kept, running.wait_until
         card = await ask(running)
         proxy.trap = b'"1", ["set", '  # the commit that ends the run
         await running.people.press_only(card, "send")
-        await wait(lambda: any(bot.times(HELD) for bot in running.town.bots), PATIENCE_S)
+        await wait_until(lambda: any(bot.times(HELD) for bot in running.town.bots))
         [held] = [bot for bot in running.town.bots if bot.times(HELD)]
-        await wait(lambda: mails, PATIENCE_S)
+        await wait_until(lambda: mails)
         await running.empty()
         held.signal(signal.SIGCONT)
-        await wait(lambda: count_refusals(held) or len(mails) > 1, PATIENCE_S)
+        await wait_until(lambda: count_refusals(held) or len(mails) > 1)
         await running.rested()
         assert proxy.was_cut == 1
-        return await collect_logs(running)
+        return await read_logs(running.store.url)
 
 
 async def say_stop(running: Running) -> None:
@@ -90,7 +80,7 @@ async def test_the_model_accepts_what_two_bots_do_whatever_breaks(tmp_path: Path
             running.out.troubles.calm = True
             assert await running.rested() == ""
             assert running.counts["kill"] and running.counts["stop"] and running.counts["cut"]
-        logs = await collect_logs(running)
+        logs = await read_logs(running.store.url)
     assert list_refused(logs, tmp_path) == []
     assert sum(len(log.calls) for log in logs.values()) > 200
     assert any(", STOP, " in call for log in logs.values() for call in log.calls)

@@ -2,27 +2,25 @@
 
 import argparse
 import queue
-import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
-from tests.qa.command import INTERRUPTED, WRONG, Parser, draw_seed, end_like_ctrl_c, read_whole_number
+from tests.qa.command import FOUND, Parser, draw_seed, read_whole_number, run_command
 from tests.qa.mutants.mutant import Mutant
 from tests.qa.mutants.sources import EQUIVALENT, draw_mutants, find_stale, format_keys, list_mutants, read_keys
 from tests.qa.mutants.table import LEVELS, PATHS, ROOT, list_tests
 from tests.qa.mutants.trial import Interrupted, Result, Trial, TrialError, Verdict, copy_tree
 
-SURVIVORS = 1
-"""The exit code, where `WRONG` and `INTERRUPTED` are none."""
-LIMIT_S = 1_200
-"""For the tests of one level."""
+LIMIT_S = 1_200  # for the tests of one level
 COLUMNS = (*LEVELS, "slow", "timed out", "survived", "harmless")
 """Of the table: what noticed mutants without the slow tests, by level, then the slow ones; and the rest."""
+say = partial(print, flush=True)
 
 
 def _read_module(text: str) -> str:
@@ -38,7 +36,7 @@ def _read_file(text: str) -> Path:
     return file
 
 
-def parse_options(words: list[str] | None = None) -> argparse.Namespace:
+def parse_options() -> argparse.Namespace:
     parser = Parser(
         prog="deploy/qa mutants",
         description="Change the safety core in small ways, one at a time, in a copy; see what no test notices.",
@@ -54,7 +52,7 @@ def parse_options(words: list[str] | None = None) -> argparse.Namespace:
     add("--jobs", type=count, default=1, metavar="N", help="mutants at a time, each in a copy (default: 1)")
     add("--again", type=_read_file, metavar="FILE", help="the mutants listed in this file, such as survivors of a run")
     add("--survivors", type=Path, metavar="FILE", help="write the survivors there, in the form of equivalent.toml")
-    return parser.parse_args(words)
+    return parser.parse_args()
 
 
 def choose_mutants(options: argparse.Namespace) -> list[Mutant]:
@@ -82,7 +80,11 @@ def judge_mutants(mutants: Sequence[Mutant], jobs: int) -> Generator[Verdict, No
         except Exception as error:
             found.put(error)
 
-    with _set_up_trials(min(jobs, len(mutants))) as trials:
+    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as name:
+        folder = Path(name).resolve()
+        trials = [Trial(folder / str(at), LIMIT_S, tell=say) for at in range(min(jobs, len(mutants)))]
+        for trial in trials:
+            copy_tree(ROOT, trial.tree)
         threads = [threading.Thread(target=work, args=(trial,), daemon=True) for trial in trials]
         for thread in threads:
             thread.start()
@@ -99,83 +101,49 @@ def judge_mutants(mutants: Sequence[Mutant], jobs: int) -> Generator[Verdict, No
                 thread.join()
 
 
-@contextmanager
-def _set_up_trials(count: int) -> Iterator[list[Trial]]:
-    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as name:
-        folder = Path(name).resolve()
-        trials = [Trial(folder / str(at), LIMIT_S, tell=_say) for at in range(count)]
-        for trial in trials:
-            copy_tree(ROOT, trial.tree)
-        yield trials
-
-
 def format_table(verdicts: Sequence[Verdict], harmless: Sequence[Mutant]) -> str:
     """By module: which tests noticed how many, and the score. What timed out counts as noticed: the suite would not
     have passed."""
-    counts: Counter[tuple[str, str]] = Counter((one.mutant.key.path, _choose_column(one)) for one in verdicts)
-    counts.update((mutant.key.path, "harmless") for mutant in harmless)
-    paths = [path for path in PATHS if any(counts[path, column] for column in COLUMNS)]
+    counts: Counter[tuple[str, str]] = Counter((mutant.key.path, "harmless") for mutant in harmless)
+    for one in verdicts:
+        column = one.result if one.result is not Result.NOTICED else "slow" if one.is_slow else one.level
+        counts[one.mutant.key.path, column] += 1
+        counts["together", column] += 1
+    counts["together", "harmless"] = len(harmless)
     lines = [f"{'':42}{''.join(f'{column:>10}' for column in COLUMNS)}{'score':>8}"]
-    for path in [*paths, "together"]:
-        row = {
-            column: sum(counts[one, column] for one in (paths if path == "together" else [path])) for column in COLUMNS
-        }
+    for path in [*(path for path in PATHS if any(counts[path, column] for column in COLUMNS)), "together"]:
+        row = {column: counts[path, column] for column in COLUMNS}
         judged = sum(row.values()) - row["harmless"]
         score = f"{100 * (judged - row['survived']) / judged:.0f} %" if judged else "-"
         lines.append(f"{path:42}{''.join(f'{one:>10}' for one in row.values())}{score:>8}")
     return "\n".join(lines)
 
 
-def _choose_column(verdict: Verdict) -> str:
-    if verdict.result is not Result.NOTICED:
-        return verdict.result
-    return "slow" if verdict.is_slow else verdict.level
-
-
-def run(options: argparse.Namespace) -> int:
+def run() -> int:
+    options = parse_options()
     options.seed = options.seed or draw_seed()
-    listed = read_keys(EQUIVALENT)
-    chosen = choose_mutants(options)
+    listed, chosen = read_keys(EQUIVALENT), choose_mutants(options)
     harmless = [mutant for mutant in chosen if mutant.key in listed]
     judged = [mutant for mutant in chosen if mutant.key not in listed]
-    _say(f"seed {options.seed}: {len(chosen)} mutants, {len(harmless)} of them listed as harmless and not tried")
+    say(f"seed {options.seed}: {len(chosen)} mutants, {len(harmless)} of them listed as harmless and not tried")
     for key in find_stale(listed):
-        _say(f"listed as harmless, and no longer in the code: {key.path} {key.scope}: {key.before}")
-    verdicts: list[Verdict] = []
-    began = time.monotonic()
+        say(f"listed as harmless, and no longer in the code: {key.path} {key.scope}: {key.before}")
+    verdicts, survivors, began = list[Verdict](), list[Mutant](), time.monotonic()
     try:
         with closing(judge_mutants(judged, options.jobs)) as coming:
             for verdict in coming:
                 verdicts.append(verdict)
-                _say(f"[{len(verdicts)}/{len(judged)}] {verdict}")
+                survivors += [verdict.mutant] if verdict.result is Result.SURVIVED else []
+                say(f"[{len(verdicts)}/{len(judged)}] {verdict}")
     finally:
-        _report(verdicts, harmless, options.survivors, time.monotonic() - began)
-    return SURVIVORS if any(one.result is Result.SURVIVED for one in verdicts) else 0
-
-
-def _report(verdicts: Sequence[Verdict], harmless: Sequence[Mutant], file: Path | None, seconds: float) -> None:
-    survivors = [one.mutant for one in verdicts if one.result is Result.SURVIVED]
-    if survivors:
-        _say("\nSurvivors:\n" + "\n".join(map(str, survivors)))
-    _say(f"\n{format_table(verdicts, harmless)}\n{seconds / 60:.0f} minutes")
-    if file is not None:
-        file.write_text(format_keys(dict.fromkeys((one.key for one in survivors), "")), encoding="utf-8")
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
-
-
-def main() -> None:
-    end_like_ctrl_c()
-    try:
-        sys.exit(run(parse_options()))
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    except (TrialError, OSError, ValueError) as error:
-        print(f"deploy/qa mutants: {error}", file=sys.stderr)
-        sys.exit(WRONG)
+        if survivors:
+            say("\nSurvivors:\n" + "\n".join(map(str, survivors)))
+        say(f"\n{format_table(verdicts, harmless)}\n{(time.monotonic() - began) / 60:.0f} minutes")
+        if options.survivors is not None:
+            keys = dict.fromkeys((one.key for one in survivors), "")
+            options.survivors.write_text(format_keys(keys), encoding="utf-8")
+    return FOUND if survivors else 0
 
 
 if __name__ == "__main__":
-    main()
+    run_command("mutants", run, TrialError, OSError, ValueError)

@@ -18,8 +18,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _MOVED = {"==": "~=", "~=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+_REPLACED = {**_MOVED, "min": "max", "max": "min", "not": ""}
 _EQUALS = frozenset({"==", "~="})
-_TWINS = {"min": "max", "max": "min"}
 _OPENERS, _CLOSERS = frozenset("([{"), frozenset(")]}")
 _BLOCK_ENDS = frozenset({"end", "else", "elseif", "until"})
 _UNFINISHED = frozenset({"and", "or", "not", "return", "=", ",", "(", "{", "[", "..", "+", "-", "*", "/", *_MOVED})
@@ -49,15 +49,11 @@ def is_valid_lua(source: str) -> bool:
     return True
 
 
-def _split_tokens(source: str) -> list[_Token]:
-    found = _TOKEN.finditer(source)
-    return [_Token(str(one.lastgroup), one[0], *one.span()) for one in found if one.lastgroup != "blank"]
-
-
 class _EditFinder:
     def __init__(self, source: str) -> None:
         self._source = source
-        self._tokens = _split_tokens(source)
+        found = (one for one in _TOKEN.finditer(source) if one.lastgroup != "blank")
+        self._tokens = [_Token(str(one.lastgroup), one[0], *one.span()) for one in found]
 
     def find_edits(self) -> Iterator[Edit]:
         for at, token in enumerate(self._tokens):
@@ -67,29 +63,24 @@ class _EditFinder:
                 yield from self._change_condition(at)
             elif token.text == "return" and not self._is_alone(at, self._find_block_end(at) - 1):
                 yield self._build_edit(at, self._find_block_end(at) - 1, "")
-            elif token.text in _MOVED:
-                yield self._build_edit(at, at, _MOVED[token.text])
-            elif token.text in _TWINS:
-                yield self._build_edit(at, at, _TWINS[token.text])
-            elif token.text == "not":
-                yield self._build_edit(at, at, "")
+            elif token.text in _REPLACED:
+                yield self._build_edit(at, at, _REPLACED[token.text])
             elif token.kind == "name":
                 yield from self._change_call(at)
 
     def _change_condition(self, at: int) -> Iterator[Edit]:
-        first, last = at + 1, self._find(at, {"do"} if self._tokens[at].text == "while" else {"then"}) - 1
+        is_loop = self._text(at) == "while"
+        first, last = at + 1, self._find(at, "do" if is_loop else "then") - 1
         yield self._build_edit(first, last, "false")
-        if self._tokens[at].text == "while":
+        if is_loop:
             return
         signs = [self._text(one) for one in range(first, last + 1)]
         if signs[0] != "not" and not (_EQUALS & set(signs) and not {"and", "or"} & set(signs)):
-            yield self._build_edit(
-                first, last, f"not ({self._source[self._tokens[first].start : self._tokens[last].end]})"
-            )
-        operator = "or" if self._find(at, {"or"}, last) <= last else "and"
+            yield self._build_edit(first, last, f"not ({self._source[self._start(first) : self._end(last)]})")
+        operator = "or" if self._find(at, "or", last) <= last else "and"
         start = first
         while start <= last:
-            stop = self._find(start - 1, {operator}, last) - 1
+            stop = self._find(start - 1, operator, last) - 1
             if (start, stop) != (first, last):
                 yield self._build_edit(start, stop, "false" if operator == "or" else "true")
             start = stop + 2
@@ -111,31 +102,25 @@ class _EditFinder:
                     yield self._build_edit(comma, comma + 1, "")
 
     def _is_statement(self, at: int, end: int) -> bool:
-        before, after = (
-            self._tokens[at - 1] if at else None,
-            self._tokens[end + 1] if end + 1 < len(self._tokens) else None,
-        )
-        if before and (before.text in _UNFINISHED or self._is_inside_brackets(at)):
+        signs = [one.text for one in self._tokens[:at] if one.kind == "sign"]
+        is_inside = sum(one in _OPENERS for one in signs) > sum(one in _CLOSERS for one in signs)
+        before, after = self._text(at - 1), self._text(end + 1)
+        if before in _UNFINISHED or is_inside:
             return False
-        line_begins = not before or "\n" in self._source[before.end : self._tokens[at].start]
-        line_ends = not after or "\n" in self._source[self._tokens[end].end : after.start] or after.text in _BLOCK_ENDS
-        return line_ends and (line_begins or (before is not None and before.text in {"then", "do", "else", ")"}))
+        line_begins = not at or "\n" in self._source[self._end(at - 1) : self._start(at)]
+        is_last = end + 1 == len(self._tokens) or "\n" in self._source[self._end(end) : self._start(end + 1)]
+        return (is_last or after in _BLOCK_ENDS) and (line_begins or before in {"then", "do", "else", ")"})
 
     def _is_alone(self, first: int, last: int) -> bool:
         """True for all that a condition guards: dropping the condition is the same."""
         return self._text(first - 1) == "then" and self._text(last + 1) == "end"
 
-    def _is_inside_brackets(self, at: int) -> bool:
-        signs = [one.text for one in self._tokens[:at] if one.kind == "sign"]
-        return sum(one in _OPENERS for one in signs) > sum(one in _CLOSERS for one in signs)
-
-    def _find(self, at: int, texts: set[str], last: int | None = None) -> int:
+    def _find(self, at: int, text: str, last: int | None = None) -> int:
         """The next one outside of brackets, or the place after the last token."""
         depth, most = 0, len(self._tokens) - 1 if last is None else last
         for one in range(at + 1, most + 1):
-            text = self._text(one)
-            depth += (text in _OPENERS) - (text in _CLOSERS)
-            if depth == 0 and text in texts:
+            depth += (self._text(one) in _OPENERS) - (self._text(one) in _CLOSERS)
+            if depth == 0 and self._text(one) == text:
                 return one
         return most + 1
 
@@ -163,7 +148,12 @@ class _EditFinder:
             return ""
         return self._tokens[at].text
 
+    def _start(self, at: int) -> int:
+        return self._tokens[at].start
+
+    def _end(self, at: int) -> int:
+        return self._tokens[at].end
+
     def _build_edit(self, first: int, last: int, text: str) -> Edit:
-        start, end = self._tokens[first].start, self._tokens[last].end
-        functions = re.findall(r"^(?:local )?function ([\w.]+)", self._source[:start], re.MULTILINE)
-        return Edit(start, end, text, functions[-1] if functions else "")
+        functions = re.findall(r"^(?:local )?function ([\w.]+)", self._source[: self._start(first)], re.MULTILINE)
+        return Edit(self._start(first), self._end(last), text, functions[-1] if functions else "")

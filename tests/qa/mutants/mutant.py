@@ -7,25 +7,25 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a language's module finds: these characters of the text become others."""
+    """These characters of the text become others. `scope`: the function or class that it happens in; empty at the top
+    of the file."""
 
     start: int
     end: int
     text: str
     scope: str
-    """The function or class that it happens in; empty at the top of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a mutant is recognised by in another version of the file: its content, never its line number."""
+    """What a mutant is recognised by in another version of the file: its content, never its line number. `number`:
+    which one it is, where several in one function look the same."""
 
     path: str
     scope: str
     before: str
     after: str
     number: int = 0
-    """Which one it is, where several in one function look the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,8 @@ def build_mutants(path: str, source: str, edits: Iterable[Edit]) -> Iterator[Mut
     """The mutants of a file from top to bottom, none of them twice."""
     counts: Counter[Key] = Counter()
     for edit in sorted(set(edits), key=lambda one: (one.start, one.end, one.text)):
-        first = source.rfind("\n", 0, edit.start) + 1
-        last = source.find("\n", edit.end)
-        last = len(source) if last < 0 else last
-        after = source[first : edit.start] + edit.text + source[edit.end : last]
-        key = Key(path, edit.scope, _fold_blanks(source[first:last]), _fold_blanks(after))
+        first, last = source.rfind("\n", 0, edit.start) + 1, f"{source}\n".find("\n", edit.end)
+        before, after = source[first:last], source[first : edit.start] + edit.text + source[edit.end : last]
+        key = Key(path, edit.scope, " ".join(before.split()), " ".join(after.split()))
         yield Mutant(replace(key, number=counts[key]), source.count("\n", 0, edit.start) + 1, edit)
         counts[key] += 1
-
-
-def _fold_blanks(text: str) -> str:
-    return " ".join(text.split())

@@ -23,6 +23,7 @@ _COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TWINS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _LOGGERS = frozenset({"log", "logger", "_log", "_logger"})
+_Placed = ast.expr | ast.stmt | ast.pattern | ast.keyword  # everything that says where it stands
 
 
 def list_python_edits(source: str) -> list[Edit]:
@@ -42,24 +43,17 @@ def _is_valid(source: str) -> bool:
 
 class _EditFinder(ast.NodeVisitor):
     def __init__(self, source: str) -> None:
-        self.edits: list[Edit] = []
-        self._source = source
-        self._lines = source.splitlines(keepends=True)
+        self.edits = list[Edit]()
+        self._source, self._lines = source, source.splitlines(keepends=True)
         self._starts = [0, *accumulate(map(len, self._lines))]
-        self._scope: list[str] = []
-        self._returns: list[str] = []
-        self._in_class = False
+        self._scope, self._returns, self._in_class = list[str](), list[str](), False
 
     # Where nothing is changed
 
-    def visit_Assert(self, node: ast.Assert) -> None:
-        pass
+    def _skip(self, node: ast.AST) -> None:
+        """Python 3.11 does not say where the parts of a formatted string stand."""
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """Python 3.11 does not say where its parts stand."""
-
-    def visit_arguments(self, node: ast.arguments) -> None:
-        pass
+    visit_Assert = visit_JoinedStr = visit_arguments = _skip
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -72,27 +66,18 @@ class _EditFinder(ast.NodeVisitor):
 
     # Where things stand
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._visit_scope(node, in_class=True)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        self._visit_function(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self._visit_function(node)
-
-    def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self._returns.append(ast.unparse(node.returns) if node.returns else "")
-        self._visit_scope(node, in_class=False)
-        self._returns.pop()
-
-    def _visit_scope(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, *, in_class: bool) -> None:
-        before, self._in_class = self._in_class, in_class
+    def _visit_scope(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        before, self._in_class = self._in_class, isinstance(node, ast.ClassDef)
+        returns = getattr(node, "returns", None)
+        self._returns.append(ast.unparse(returns) if returns else "")
         self._scope.append(node.name)
         for one in node.body:
             self.visit(one)
         self._scope.pop()
+        self._returns.pop()
         self._in_class = before
+
+    visit_ClassDef = visit_FunctionDef = visit_AsyncFunctionDef = _visit_scope
 
     # Conditions
 
@@ -112,17 +97,13 @@ class _EditFinder(ast.NodeVisitor):
         self._turn(node.test)
         self.generic_visit(node)
 
-    def visit_comprehension(self, node: ast.comprehension) -> None:
-        for test in node.ifs:
+    def _visit_guarded(self, node: ast.comprehension | ast.match_case) -> None:
+        for test in node.ifs if isinstance(node, ast.comprehension) else filter(None, [node.guard]):
             self._replace(test, "True")
             self._turn(test)
         self.generic_visit(node)
 
-    def visit_match_case(self, node: ast.match_case) -> None:
-        if node.guard is not None:
-            self._replace(node.guard, "True")
-            self._turn(node.guard)
-        self.generic_visit(node)
+    visit_comprehension = visit_match_case = _visit_guarded
 
     def visit_MatchOr(self, node: ast.MatchOr) -> None:
         for left, right in zip(node.patterns, node.patterns[1:], strict=False):
@@ -152,34 +133,21 @@ class _EditFinder(ast.NodeVisitor):
 
     # Statements and returns
 
-    def visit_Expr(self, node: ast.Expr) -> None:
-        value = node.value.value if isinstance(node.value, ast.Await) else node.value
-        if isinstance(value, ast.Constant | ast.Yield | ast.YieldFrom) or _is_log_line(value):
-            return
+    def _drop(self, node: ast.stmt) -> None:
         self._replace(node, "pass")
         self.generic_visit(node)
+
+    visit_AugAssign = visit_Delete = visit_Raise = visit_Continue = visit_Break = _drop
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        value = node.value.value if isinstance(node.value, ast.Await) else node.value
+        if not (isinstance(value, ast.Constant | ast.Yield | ast.YieldFrom) or _is_log_line(value)):
+            self._drop(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         if all(isinstance(one, ast.Attribute | ast.Subscript) for one in node.targets):
             self._replace(node, "pass")
         self.generic_visit(node)
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self._replace(node, "pass")
-        self.generic_visit(node)
-
-    def visit_Delete(self, node: ast.Delete) -> None:
-        self._replace(node, "pass")
-
-    def visit_Raise(self, node: ast.Raise) -> None:
-        self._replace(node, "pass")
-        self.generic_visit(node)
-
-    def visit_Continue(self, node: ast.Continue) -> None:
-        self._replace(node, "pass")
-
-    def visit_Break(self, node: ast.Break) -> None:
-        self._replace(node, "pass")
 
     def visit_Return(self, node: ast.Return) -> None:
         known = node.value.value if isinstance(node.value, ast.Constant) else ...
@@ -198,21 +166,21 @@ class _EditFinder(ast.NodeVisitor):
     def visit_Tuple(self, node: ast.Tuple) -> None:
         if isinstance(node.ctx, ast.Load) and self._source[self._start(node)] == "(":
             if len(node.elts) == 2:  # what is left needs its comma
-                last = self._source[self._start(node.elts[1]) : self._end(node.elts[1])]
-                self._add(self._start(node.elts[0]), self._end(node.elts[1]), f"{last},")
-                self._remove_elements(node.elts[1:])
+                first, last = node.elts
+                self._add(self._start(first), self._end(last), f"{self._text(last)},")
+                self._remove(last)
             else:
-                self._remove_elements(node.elts)
+                self._remove(*node.elts)
         self.generic_visit(node)
 
     def visit_List(self, node: ast.List) -> None:
         if isinstance(node.ctx, ast.Load):
-            self._remove_elements(node.elts)
+            self._remove(*node.elts)
         self.generic_visit(node)
 
     def visit_Set(self, node: ast.Set) -> None:
         if len(node.elts) > 1:
-            self._remove_elements(node.elts)
+            self._remove(*node.elts)
         self.generic_visit(node)
 
     def visit_Dict(self, node: ast.Dict) -> None:
@@ -224,10 +192,8 @@ class _EditFinder(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name) and node.func.id in _TWINS:
             self._replace(node.func, _TWINS[node.func.id])
-        if self._scope and not self._in_class:
-            for keyword in node.keywords:
-                if keyword.arg not in (None, "strict"):  # of `zip`: an assertion
-                    self._remove_span(self._start(keyword), self._end(keyword))
+        if self._scope and not self._in_class:  # `strict` of `zip` is an assertion
+            self._remove(*(one for one in node.keywords if one.arg not in (None, "strict")))
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
@@ -244,9 +210,9 @@ class _EditFinder(ast.NodeVisitor):
         """Unless the test is one that is turned by itself."""
         is_comparison = isinstance(test, ast.Compare) and not isinstance(test.ops[0], _ORDERS)
         if not (is_comparison or (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not))):
-            self._replace(test, f"not ({self._source[self._start(test) : self._end(test)]})")
+            self._replace(test, f"not ({self._text(test)})")
 
-    def _remove_elements(self, elements: list[ast.expr]) -> None:
+    def _remove(self, *elements: _Placed) -> None:
         for one in elements:
             self._remove_span(self._start(one), self._end(one))
 
@@ -255,16 +221,19 @@ class _EditFinder(ast.NodeVisitor):
         comma = re.compile(r"\s*,[ \t]*").match(self._source, end)
         self._add(start, comma.end() if comma else end, "")
 
-    def _replace(self, node: ast.expr | ast.stmt, text: str) -> None:
+    def _replace(self, node: _Placed, text: str) -> None:
         self._add(self._start(node), self._end(node), text)
 
     def _add(self, start: int, end: int, text: str) -> None:
         self.edits.append(Edit(start, end, text, ".".join(self._scope)))
 
-    def _start(self, node: ast.expr | ast.stmt | ast.pattern | ast.keyword) -> int:
+    def _text(self, node: _Placed) -> str:
+        return self._source[self._start(node) : self._end(node)]
+
+    def _start(self, node: _Placed) -> int:
         return self._find_offset(node.lineno, node.col_offset)
 
-    def _end(self, node: ast.expr | ast.stmt | ast.pattern | ast.keyword) -> int:
+    def _end(self, node: _Placed) -> int:
         assert node.end_lineno is not None and node.end_col_offset is not None
         return self._find_offset(node.end_lineno, node.end_col_offset)
 
@@ -275,7 +244,5 @@ class _EditFinder(ast.NodeVisitor):
 
 def _is_log_line(value: ast.expr) -> bool:
     """`log.info(…)`, also `self._log.bind(…).info(…)`."""
-    if not isinstance(value, ast.Call):
-        return False
-    names = {one.id for one in ast.walk(value.func) if isinstance(one, ast.Name)}
-    return bool(_LOGGERS & (names | {one.attr for one in ast.walk(value.func) if isinstance(one, ast.Attribute)}))
+    called = ast.walk(value.func) if isinstance(value, ast.Call) else ()
+    return any(getattr(one, "id", getattr(one, "attr", "")) in _LOGGERS for one in called)

@@ -1,5 +1,6 @@
 """The mutants of the files of this tree, and which of them are drawn."""
 
+import json
 import random
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -26,17 +27,13 @@ def draw_mutants(paths: Sequence[str], sample: int | None, seed: int) -> list[Mu
     everything = [mutant for path in paths for mutant in list_mutants(path)]
     if sample is None or sample >= len(everything):
         return everything
-    drawn = random.Random(seed).sample(range(len(everything)), sample)
-    return [everything[at] for at in sorted(drawn)]
+    return [everything[at] for at in sorted(random.Random(seed).sample(range(len(everything)), sample))]
 
 
 def read_keys(file: Path) -> dict[Key, str]:
     """Mutants listed in a file, each with why it is harmless."""
-    listed: dict[Key, str] = {}
-    for entry in tomllib.loads(file.read_text(encoding="utf-8")).get("mutant", []):
-        why = entry.pop("why", "")
-        listed[Key(**entry)] = why
-    return listed
+    entries = tomllib.loads(file.read_text(encoding="utf-8")).get("mutant", [])
+    return {Key(**{name: one[name] for name in one if name != "why"}): one.get("why", "") for one in entries}
 
 
 def find_stale(listed: Collection[Key]) -> list[Key]:
@@ -47,18 +44,14 @@ def find_stale(listed: Collection[Key]) -> list[Key]:
 
 def format_keys(listed: Mapping[Key, str]) -> str:
     """The text of such a file."""
-    return "\n".join(_format_entry(key, why) for key, why in listed.items())
+    return "\n".join(_format_entry(asdict(key) | {"why": why}) for key, why in listed.items())
 
 
-def _format_entry(key: Key, why: str) -> str:
-    fields: dict[str, object] = asdict(key) | {"why": why}
-    if not key.number:
-        del fields["number"]
-    lines = (f"{name} = {value if isinstance(value, int) else _quote(str(value))}\n" for name, value in fields.items())
+def _format_entry(fields: Mapping[str, object]) -> str:
+    lines = (f"{name} = {_quote(value)}\n" for name, value in fields.items() if name != "number" or value)
     return "".join(("[[mutant]]\n", *lines))
 
 
-def _quote(text: str) -> str:
-    if "'" not in text and text.isprintable():
-        return f"'{text}'"
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def _quote(value: object) -> str:
+    is_plain = isinstance(value, str) and "'" not in value and value.isprintable()
+    return f"'{value}'" if is_plain else json.dumps(value, ensure_ascii=False)

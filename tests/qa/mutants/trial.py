@@ -18,11 +18,10 @@ from tests.harness.tied import build_tied_command, open_tie
 from tests.qa.mutants.mutant import Mutant
 from tests.qa.process import list_processes_in
 
-TEST_LIMIT_S = 120
-"""For one test; what takes longer counts as timed out."""
+TEST_LIMIT_S = 120  # for one test; what takes longer counts as timed out
 _GRACE_S = 15.0
-_NOTHING_RUN = 5
-"""The exit code of a pytest that was given no test that counts: a file may have slow ones only, or none."""
+_SILENT = (0, 5)
+"""Exit codes of a pytest that noticed nothing: all passed, or no test counted (a file may have slow ones only)."""
 _PLUGIN = Path(__file__).with_name("plugin")
 
 
@@ -42,13 +41,13 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """`level`: of the tests that noticed it. `is_slow`: only one noticed it that is marked `slow`."""
+
     mutant: Mutant
     result: Result
     seconds: float
     level: str = ""
-    """Which tests noticed it: one of the levels of the table."""
     is_slow: bool = False
-    """Only a test noticed it that is marked `slow`."""
     noticed_by: str = ""
 
     def __str__(self) -> str:
@@ -60,16 +59,6 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stage:
-    """Tests that are run together."""
-
-    tests: Sequence[str]
-    levels: Mapping[str, str]
-    """Test file → its level."""
-    is_slow: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Run:
     code: int
     timed_out: bool
@@ -77,22 +66,15 @@ class _Run:
     output: str
 
 
-def _list_stages(tests: Mapping[str, Sequence[str]]) -> list[_Stage]:
-    """Level after level, without the slow tests; then those of all levels."""
-    levels = {file: level for level in reversed(tests) for file in tests[level]}
-    quick = [_Stage(files, levels, False) for files in tests.values() if files]
-    return [*quick, _Stage(list(dict.fromkeys(file for files in tests.values() for file in files)), levels, True)]
-
-
 @dataclass(slots=True)
 class Trial:
-    """One copy of the tree, where one mutant at a time is tried."""
+    """One copy of the tree, where one mutant at a time is tried. `unfit`: tests that fail without any mutant, which are
+    left out, and told."""
 
     folder: Path
     limit_s: float
     tell: Callable[[str], None]
     unfit: set[str] = field(default_factory=set)
-    """Tests that fail without any mutant: they are left out, and told."""
     _fit: set[str] = field(default_factory=set)
     _child: subprocess.Popen[bytes] | None = None
     _ending: threading.Event = field(default_factory=threading.Event)
@@ -102,30 +84,33 @@ class Trial:
         return self.folder / "tree"
 
     def judge(self, mutant: Mutant, tests: Mapping[str, Sequence[str]]) -> Verdict:
-        """Whether these tests, by level, notice the mutant. A test that fails without it as well notices nothing."""
+        """Whether these tests, by level, notice the mutant: level after level without the slow ones, then those of all
+        levels. A test that fails without it as well notices nothing."""
         began, has_run = time.monotonic(), False
-        for stage in _list_stages(tests):
-            run = self._run_stage(mutant, stage)
-            has_run |= run.code != _NOTHING_RUN
-            if run.code not in (0, _NOTHING_RUN):
+        levels = {file: level for level in reversed(tests) for file in tests[level]}
+        everything = list(dict.fromkeys(file for files in tests.values() for file in files))
+        for files, is_slow in [*((files, False) for files in tests.values() if files), (everything, True)]:
+            run = self._run_fit(mutant, files, is_slow)
+            has_run |= run.code != _SILENT[1]
+            if run.code not in _SILENT:
                 result = Result.TIMED_OUT if run.timed_out else Result.NOTICED
-                level = stage.levels[(run.failed or stage.tests)[0].partition("::")[0]]
+                level = levels[(run.failed or files)[0].partition("::")[0]]
                 told = ", ".join(run.failed) or ("all of them together" if run.timed_out else "nothing was imported")
-                return Verdict(mutant, result, time.monotonic() - began, level, stage.is_slow, told)
+                return Verdict(mutant, result, time.monotonic() - began, level, is_slow, told)
         if not has_run:
             raise TrialError(f"no test was run for {mutant.key.path}")
         return Verdict(mutant, Result.SURVIVED, time.monotonic() - began)
 
-    def _run_stage(self, mutant: Mutant, stage: _Stage) -> _Run:
+    def _run_fit(self, mutant: Mutant, files: Sequence[str], is_slow: bool) -> _Run:
         """Again without what fails anyway, until that is no cause any more."""
         while True:
-            run = self._run_mutated(mutant, stage)
-            if run.code in (0, _NOTHING_RUN) or (run.timed_out and not run.failed):
+            run = self._run_mutated(mutant, files, is_slow)
+            if run.code in _SILENT or (run.timed_out and not run.failed):
                 return run
-            if not (unfit := self._find_unfit(run.failed or stage.tests[:1])):
+            if not (unfit := self._find_unfit(run.failed or files[:1])):
                 return run
             if not run.failed:
-                raise TrialError(f"{stage.tests[0]} does not run without a mutant:\n{run.output[-2000:]}")
+                raise TrialError(f"{files[0]} does not run without a mutant:\n{run.output[-2000:]}")
             for test in unfit:
                 self.tell(f"left out, it fails without a mutant: {test}")
             self.unfit |= unfit
@@ -136,21 +121,26 @@ class Trial:
         if self._child is not None:
             self._end_child(self._child)
 
-    def _run_mutated(self, mutant: Mutant, stage: _Stage) -> _Run:
+    def _run_mutated(self, mutant: Mutant, files: Sequence[str], is_slow: bool) -> _Run:
         file = self.tree / mutant.key.path
         before = file.read_text(encoding="utf-8")
-        file.write_text(mutant.apply_to(before), encoding="utf-8")
-        self._forget_compiled(file)
+        self._write(file, mutant.apply_to(before))
         try:
-            return self._run_tests(stage.tests, "-m", "slow" if stage.is_slow else "not slow")
+            return self._run_tests(files, "-m", "slow" if is_slow else "not slow")
         finally:
-            file.write_text(before, encoding="utf-8")
-            self._forget_compiled(file)
+            self._write(file, before)
+
+    def _write(self, file: Path, text: str) -> None:
+        """Nothing compiled is left: Python compares time and size only, and two mutants of one second may be equally
+        long."""
+        file.write_text(text, encoding="utf-8")
+        for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+            compiled.unlink()
 
     def _find_unfit(self, tests: Sequence[str]) -> set[str]:
         """Those of these tests that fail without any mutant."""
         for test in tests:
-            if test not in self._fit and self._run_tests((test,)).code in (0, _NOTHING_RUN):
+            if test not in self._fit and self._run_tests((test,)).code in _SILENT:
                 self._fit.add(test)
         return set(tests) - self._fit
 
@@ -177,19 +167,22 @@ class Trial:
             )
         if self._ending.is_set():  # told to end before there was a child to be ended
             self._end_child(child)
+        has_ended = False
         try:
             child.wait(self.limit_s)
             has_ended = True
         except subprocess.TimeoutExpired:
             self._end_child(child)
-            has_ended = False
         finally:
             self._child = None
-            _kill_processes_in(self.folder)
+            for process in list_processes_in(self.folder):  # servers of tests that a kill has kept from ending them
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
         if self._ending.is_set():
             raise Interrupted
-        text = told.read_text(encoding="utf-8", errors="replace")
-        return _Run(child.returncode, not has_ended or "Failed: Timeout (" in text, _read_failed(cache), text)
+        text, failed = told.read_text(encoding="utf-8", errors="replace"), cache / "v" / "cache" / "lastfailed"
+        names = tuple(json.loads(failed.read_text(encoding="utf-8"))) if failed.is_file() else ()
+        return _Run(child.returncode, not has_ended or "Failed: Timeout (" in text, names, text)
 
     def _end_child(self, child: subprocess.Popen[bytes]) -> None:
         """Like Ctrl-C first, so that the tests end what they have started."""
@@ -201,11 +194,6 @@ class Trial:
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
 
-    def _forget_compiled(self, file: Path) -> None:
-        """Python compares time and size only, and two mutants of one second may be equally long."""
-        for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
-            compiled.unlink()
-
 
 def copy_tree(root: Path, target: Path) -> None:
     """What git knows or would add, as it is now."""
@@ -214,17 +202,3 @@ def copy_tree(root: Path, target: Path) -> None:
         if (root / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / name, target / name)
-
-
-def _read_failed(cache: Path) -> tuple[str, ...]:
-    try:
-        return tuple(json.loads((cache / "v" / "cache" / "lastfailed").read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return ()
-
-
-def _kill_processes_in(folder: Path) -> None:
-    """Servers that tests have started in sessions of their own, where a kill has kept the tests from ending them."""
-    for process in list_processes_in(folder):
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)

@@ -30,8 +30,7 @@ from tests.harness.memory_bot import Bot
 from tests.stories.script import DONE, mail
 
 AT_ONCE = {"repl-diskless-sync-delay": "0"}
-WARM = 5
-"""Rounds that do not count."""
+WARM = 5  # rounds that do not count
 
 
 @contextlib.asynccontextmanager
@@ -93,14 +92,13 @@ async def measure(rounds: int) -> dict[str, dict[str, float]]:
                     found = await measure_round(*about)
                     if turn >= WARM:
                         taken[label].append(found)
-    found = {
-        label: {"card_ms": median(card for card, _ in each), "press_ms": median(press for _, press in each)}
-        for label, each in taken.items()
-    }
-    for label in ("replica", "replica-unwaited", "replicas"):
-        for n, name in enumerate(("card_more_ms", "press_more_ms")):
-            pairs = zip(taken[label], taken["server"], strict=True)
-            found[label][name] = median(with_replica[n] - alone[n] for with_replica, alone in pairs)
+    found = defaultdict[str, dict[str, float]](dict)
+    for label, each in taken.items():
+        for n, name in enumerate(("card", "press")):
+            found[label][f"{name}_ms"] = median(one[n] for one in each)
+            if label.startswith("replica"):
+                pairs = zip(each, taken["server"], strict=True)
+                found[label][f"{name}_more_ms"] = median(with_replica[n] - alone[n] for with_replica, alone in pairs)
     return found
 
 

@@ -3,12 +3,10 @@ input ends."""
 
 import asyncio
 import json
-import os
-import sys
 
 from bot.app.build import choose_platform
 from bot.ops.cli.run import freeze_garbage_collector
-from tests.qa.bench.job import Job
+from tests.qa.bench.job import Job, read_job
 from tests.qa.bench.programs.ours import outside, working
 from tests.qa.process import read_lines
 
@@ -22,7 +20,4 @@ async def linked(job: Job) -> None:
 
 
 if __name__ == "__main__":
-    job = Job(**json.loads(sys.argv[1]))
-    if job.core is not None:
-        os.sched_setaffinity(0, {job.core})
-    asyncio.run(linked(job))
+    asyncio.run(linked(read_job()))

@@ -1,8 +1,9 @@
 """Ours: the real composition (`bot.app.build.build_core`) with its worker, lanes, checkpoints, journal and history in
 Redis, opened as in production. Only the platform is another one, which costs nothing; messages are put into their lanes
-by the real ingress."""
+by the real ingress. As `whole` it has the real Slack adapter, which posts every step to the local workspace."""
 
 import asyncio
+import json
 import logging
 import os
 import tempfile
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bot.agent import prompt
+from bot.agent.formats import native_format
 from bot.agent.model import Model
 from bot.agent.models.model_profile import ApiWish
 from bot.app.build import Application, build_core
@@ -19,7 +22,7 @@ from bot.app.resources import OpenPlatform, open_resources
 from bot.app.services import FeishuApp, ModelEndpoint, Services
 from bot.app.settings import Settings
 from bot.app.slack_platform import open_slack
-from bot.chat.messages import Message, MessageRef, Place, Post, SessionStatus, SuggestedPrompt
+from bot.chat.messages import Channel, Message, MessageRef, Place, Post
 from bot.chat.platform import Platform
 from bot.core import logs
 from bot.core.history_entries import HistoryEntry
@@ -29,16 +32,50 @@ from bot.queue.writes import apply_writes
 from tests.harness.memory_platform import MemoryDirectory, build_platform
 from tests.qa.bench import job as bench
 from tests.qa.bench.job import Job
-from tests.qa.bench.tool import LOOK_UP
-from tools.spec import Person
-from tools.tool import Tool
+from tools.spec import Caller, FrozenModel, Person, TextRef, ToolOutcome
+from tools.tool import Tool, ToolContext
 
 PACKAGES = ("openai", "aiohttp", "redis", "pydantic", "slack-bolt", "slack-sdk")
 AT_ONCE, LONG = 50, 1_000
 """Messages remembered by one write; a conversation with more than so many is the only one."""
+QUESTION = "Who of Person 1 to Person 6 is at work today? I need somebody who can look at my expense request."
+FEISHU = {"url": "API_URL", "app_id": "APP_ID", "secret": "APP_SECRET"}
 ANN = Person(id="U0000000", name="Ann Example", email="ann@example.com", manager="U0000001")
 BOB = Person(id="U0000001", name="Bob Example", email="bob@example.com", manager="U0000002")
 CID = Person(id="U0000002", name="Cid Example", email="cid@example.com", roles=frozenset({"director"}))
+
+
+class LookUp(FrozenModel):
+    name: str
+
+
+async def _look_up(use: ToolContext, args: LookUp) -> ToolOutcome:
+    return ToolOutcome(data=bench.observation(args.name), summary=TextRef(key="result.people", params={"n": 1}))
+
+
+LOOK_UP = Tool(
+    name="look_up",
+    purpose="Looks a person up.",
+    use_when="A name is mentioned and you need to know who that is.",
+    avoid_when="You know the person already.",
+    args=LookUp,
+    returns='{"name", "title", "team", "here"}',
+    errors={},
+    example={"name": "Person 1"},
+    run=_look_up,
+)
+
+
+def texts() -> dict[str, Any]:
+    """What goes into every `Job`: the one tiny tool that every program offers, and the texts around it, in the shape in
+    which ours sends them."""
+    caller = Caller(Person(id="U0000000", name="Ann Example"))
+    return {
+        "system": json.loads(prompt.dump_system_message())["content"],
+        "question": QUESTION,
+        "quoted": prompt.build_user_message(caller, QUESTION)["content"],
+        "tool": native_format.build_function_schema(LOOK_UP),
+    }
 
 
 class Endings:
@@ -70,51 +107,29 @@ class Nowhere:
         self.endings.said(place, post, key)
         return MessageRef(channel=place.channel, ts=str(self.posts))
 
-    async def update_message(self, ref: MessageRef, post: Post) -> None:
-        pass
+    async def open_dm(self, person: str) -> Place:
+        return Place(team="T1", channel=f"D{person}", direct=True)
 
     async def has_buttons_of(self, ref: MessageRef, post: Post) -> bool:
         return True
 
-    async def post_ephemeral(self, place: Place, person: str, text: str) -> None:
-        pass
+    async def _do_nothing(self, *_: object, **__: object) -> None: ...
 
-    async def open_dm(self, person: str) -> Place:
-        return Place(team="T1", channel=f"D{person}", direct=True)
+    update_message = post_ephemeral = suggest_prompts = upload_picture = upload_files = wait_for_session = _do_nothing
 
-    def show_status(self, place: Place, text: str) -> None:
-        pass
+    def _tell_nobody(self, *_: object, **__: object) -> None: ...
 
-    def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
-        pass
-
-    async def wait_for_session(self, place: Place) -> None:
-        pass
-
-    async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
-        pass
-
-    async def upload_picture(
-        self, place: Place, picture: bytes, *, name: str, title: str, alt: str, key: str, again: bool = False
-    ) -> None:
-        pass
-
-    async def upload_files(
-        self, place: Place, files: Sequence[tuple[str, bytes]], *, comment: str, key: str, again: bool = False
-    ) -> None:
-        pass
-
-    def find_rate_slot(self, place: Place) -> None:
-        return None
+    show_status = set_session_status = find_rate_slot = _tell_nobody
 
 
 @dataclass
 class Ours:
+    """`places`: where the runs are asked for, and by whom; empty: every run has a place of its own."""
+
     job: Job
     bot: Application
     endings: Endings
     places: list[tuple[Place, str]] = field(default_factory=list)
-    """Where the runs are asked for, and by whom; empty: every run has a place of its own."""
 
     def place(self, number: int) -> tuple[Place, str]:
         if self.places:
@@ -124,10 +139,7 @@ class Ours:
     async def run(self, number: int) -> str:
         place, person = self.place(number)
         ending = self.endings.of(place)
-        message = Message(
-            id=f"Ev{place.channel}{number:05d}", place=place, person=person, text=self.job.question, at=f"{number}.0"
-        )
-        await self.bot.ingress.accept_message(message, aliases=(f"at:{place.channel}:{number}",))
+        await tell(self.bot, number, place, person, self.job.question)
         return await ending
 
     async def settled(self) -> None:
@@ -146,6 +158,13 @@ class Ours:
             await apply_writes(history.redis, history.keys, partition, [write])
 
 
+async def tell(bot: Application, number: int, place: Place, person: str, text: str) -> None:
+    """A message is put into its lane, as by the platform."""
+    id = f"Ev{place.channel}{number:05d}"
+    message = Message(id=id, place=place, person=person, text=text, at=f"{number}.0")
+    await bot.ingress.accept_message(message, aliases=(f"at:{place.channel}:{number}",))
+
+
 def nowhere(channel: Nowhere, directory: MemoryDirectory | None = None) -> OpenPlatform:
     """In the place of Slack. `directory`: by default, of three people."""
 
@@ -156,34 +175,20 @@ def nowhere(channel: Nowhere, directory: MemoryDirectory | None = None) -> OpenP
     return open_nowhere
 
 
-def settings(job: Job) -> Settings:
-    """The production settings; as many conversations at once as the job wants, and every step is posted."""
-    folder = Path(tempfile.mkdtemp(prefix="bench"))  # every job has another store at the same address
-    return Settings(_env_file=None, concurrency=max(64, job.at_once), post_spacing_ms=1, data_dir=folder)
-
-
-def api_of(job: Job) -> ApiWish:
-    """The transport to the model: chat completions, as for every other program, unless the job says otherwise."""
-    return "responses" if job.variant == "responses" else "chat"
-
-
 def outside(job: Job) -> Services:
+    """The model is asked over chat completions, as by every other program, unless the job says otherwise."""
+    api: ApiWish = "responses" if job.variant == "responses" else "chat"
+    chat = job.workspace.get("chat", {})
+    feishu = {name: chat.get(f"FEISHU_{of}", "") for name, of in FEISHU.items()}
     return Services(
         redis_url=job.redis_url,
-        slack_api_url=job.workspace.get("api", ""),
-        bot_token=job.workspace.get("bot_token", ""),
-        app_token=job.workspace.get("app_token", ""),
-        feishu=FeishuApp(**job.workspace["feishu"]) if "feishu" in job.workspace else None,
-        model=ModelEndpoint(url=job.model_url, key="none", name="mock-1", api=api_of(job)),
+        slack_api_url=chat.get("SLACK_API_URL", ""),
+        bot_token=chat.get("SLACK_BOT_TOKEN", ""),
+        app_token=chat.get("SLACK_APP_TOKEN", ""),
+        feishu=FeishuApp(**feishu) if feishu["url"] else None,
+        model=ModelEndpoint(url=job.model_url, key="none", name="mock-1", api=api),
         smtp_url="smtp://127.0.0.1:9",
     )
-
-
-def warnings() -> logging.Handler:
-    """What should not happen is said, for the last words of a program that fails."""
-    handler = logging.StreamHandler()
-    handler.setLevel(logging.WARNING)
-    return handler
 
 
 @asynccontextmanager
@@ -194,15 +199,17 @@ async def working(
     tools: Sequence[Tool] = (LOOK_UP,),
     model: Model | None = None,
     timing: Timing | None = None,
-    **others: Any,
 ) -> AsyncIterator[Application]:
-    """The bot with its worker running. What it logs is formatted as in production, and thrown away. `others`: in the
-    place of what was opened, as in `Resources`."""
+    """The bot with its worker running, as many conversations at once as the job wants, and every step is posted. What
+    it logs is formatted as in production, and thrown away but for warnings: the last words of a program that fails."""
+    folder = Path(tempfile.mkdtemp(prefix="bench"))  # every job has another store at the same address
+    settings = Settings(_env_file=None, concurrency=max(64, job.at_once), post_spacing_ms=1, data_dir=folder)
     with open(os.devnull, "w") as nothing:
         logs.configure_logging("INFO", json=True, stream=nothing)
-        logging.getLogger().addHandler(warnings())
-        async with open_resources(settings(job), outside(job), open_platform, tools, timing, model) as base:
-            bot = build_core(replace(base, **others))
+        logging.getLogger().addHandler(warnings := logging.StreamHandler())
+        warnings.setLevel(logging.WARNING)
+        async with open_resources(settings, outside(job), open_platform, tools, timing, model) as resources:
+            bot = build_core(resources)
             work = asyncio.create_task(bot.worker.run())
             try:
                 yield bot
@@ -211,9 +218,39 @@ async def working(
                 await work
 
 
+class WatchedChannel:
+    def __init__(self, channel: Channel, endings: Endings) -> None:
+        self.channel, self.endings = channel, endings
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.channel, name)
+
+    async def post_message(self, place: Place, post: Post, *, key: str, **more: Any) -> MessageRef:
+        ref = await self.channel.post_message(place, post, key=key, **more)
+        self.endings.said(place, post, key)
+        return ref
+
+
+@asynccontextmanager
+async def open_whole(job: Job, endings: Endings) -> AsyncIterator[Ours]:
+    @asynccontextmanager
+    async def open_platform(*opened: Any) -> AsyncIterator[Platform]:
+        async with open_slack(*opened) as slack:
+            yield replace(slack, chat=WatchedChannel(slack.chat, endings))
+
+    team, rooms = job.workspace["team"], job.workspace["rooms"]
+    places = [(Place(team=team, channel=channel, thread=ts, direct=True), person) for person, channel, ts in rooms]
+    async with working(job, open_platform) as bot:
+        yield Ours(job, bot, endings, places)
+
+
 @asynccontextmanager
 async def opened(job: Job) -> AsyncIterator[Ours]:
     endings = Endings()
+    if job.variant == "whole":
+        async with open_whole(job, endings) as ours:
+            yield ours
+        return
     async with working(job, nowhere(Nowhere(endings))) as bot:
         ours = Ours(job, bot, endings)
         if job.earlier > LONG:

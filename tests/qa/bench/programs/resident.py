@@ -19,14 +19,10 @@ PAUSES = Timing(poll_s=0.5, relay_pause_s=0.2, timer_pause_s=0.3, morning_pause_
 UPDATE_MS = 5
 
 
-def main() -> None:
+if __name__ == "__main__":
     run.build_app = partial(build.build_app, timing=PAUSES)
     channel.UPDATE_MS = UPDATE_MS
     missed_messages.GAP_MS = sys.maxsize
     file_copies.PAUSE_S = HOURLY_S
     end_when_orphaned()
     asyncio.run(run.serve_until_stopped(Settings(_env_file=None)))
-
-
-if __name__ == "__main__":
-    main()

@@ -6,28 +6,26 @@ Run as `python -m tests.qa.bench.programs.year JOB PEOPLE`."""
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bot.agent.model import ModelReply, RawToolCall
 from bot.app.build import Application
-from bot.chat.messages import Card, Click, Message, MessageRef, Place, Post
+from bot.chat.messages import Card, Click, MessageRef, Place, Post
 from bot.core.timing import Timing
 from bot.dev.evaluation.environment import has_pending_work
 from tests.harness.memory_platform import MemoryDirectory
 from tests.qa.bench.job import Job
-from tests.qa.bench.programs.ours import Endings, Nowhere, nowhere, working
-from tests.qa.chaos.model import Brain
+from tests.qa.bench.programs.ours import Endings, Nowhere, nowhere, tell, working
+from tests.qa.chaos.model import reply
 from tests.qa.company import DIRECTORS, ROLES, get_dm, get_email, get_manager, get_person_id
 from tests.qa.process import read_lines
 from tools.catalog import TOOLS
 from tools.spec import Person
 
 AT_ONCE = 40
-EXPENSE_EVERY, LOOK_EVERY = 20, 4
-"""Of a person's messages: the others are answered at once."""
+EXPENSE_EVERY, LOOK_EVERY = 20, 4  # of a person's messages: the others are answered at once
 HOURLY_S = 1.0
 LOOK_S = 0.005
 PATIENCE_S = 60.0
@@ -39,7 +37,14 @@ class Company(MemoryDirectory):
     """As the people of a town are led."""
 
     def __init__(self, count: int) -> None:
-        super().__init__(list(map(_build_person, range(count))))
+        everybody = (
+            Person(
+                id=get_person_id(number), name=f"Person {number}", email=get_email(number),
+                manager=get_person_id(get_manager(number)), roles=frozenset(ROLES if number < DIRECTORS else ()),
+            )
+            for number in range(count)
+        )  # fmt: skip
+        super().__init__(list(everybody))
         self.people, self.everybody = {person.id: person for person in self.known}, tuple(self.known)
 
     def find_known_person(self, person: str) -> Person | None:
@@ -49,21 +54,11 @@ class Company(MemoryDirectory):
         return self.everybody
 
 
-def _build_person(number: int) -> Person:
-    return Person(
-        id=get_person_id(number),
-        name=f"Person {number}",
-        email=get_email(number),
-        manager=get_person_id(get_manager(number)),
-        roles=frozenset(ROLES if number < DIRECTORS else ()),
-    )
-
-
 class Scripted:
     """The model does what a message says."""
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
-        said = Brain().reply(json.loads(f"[{','.join(messages)}]"))
+        said = reply(json.loads(f"[{','.join(messages)}]"))
         calls = tuple(
             RawToolCall(one["id"], one["function"]["name"], one["function"]["arguments"])
             for one in said.get("tool_calls", ())
@@ -78,10 +73,8 @@ class Desk(Nowhere):
     bot: Application | None = None
     pressing: set[asyncio.Task[Any]] = field(default_factory=set)
 
-    async def post_message(
-        self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
-    ) -> MessageRef:
-        ref = await super().post_message(place, post, key=key, again=again, wait_ms=wait_ms)
+    async def post_message(self, place: Place, post: Post, *, key: str, **more: Any) -> MessageRef:
+        ref = await super().post_message(place, post, key=key, **more)
         if post.card is not None:
             self._press(post.card, place, ref)
         return ref
@@ -106,57 +99,39 @@ def find_dm(person: str) -> Place:
     return Place(team="T1", channel=get_dm(person), direct=True)
 
 
-@dataclass
-class Year:
-    """`people`: how many write."""
+async def make_runs(bot: Application, desk: Desk, people: int, numbers: Iterator[int]) -> int:
+    """How many did not end with an answer."""
 
-    bot: Application
-    desk: Desk
-    people: int
+    async def one_after_another() -> int:
+        return [await make_run(bot, desk, people, number) for number in numbers].count(False)
 
-    async def make_runs(self, first: int, count: int) -> int:
-        """How many did not end with an answer."""
-        numbers = iter(range(first, first + count))
-
-        async def one_after_another() -> int:
-            answered = [await self._make_run(number) for number in numbers]
-            return answered.count(False)
-
-        failed = sum(await asyncio.gather(*(one_after_another() for _ in range(min(AT_ONCE, self.people)))))
-        async with asyncio.timeout(PATIENCE_S):
-            while self.desk.pressing or await has_pending_work(self.bot):
-                await asyncio.sleep(LOOK_S)
-        return failed
-
-    async def _make_run(self, number: int) -> bool:
-        writer, round_ = number % self.people, number // self.people
-        order = f"#c{number}-0 {'plain' if (round_ + writer) % LOOK_EVERY else 'look'}"
-        if (round_ + writer) % EXPENSE_EVERY == 0:
-            order = f"#c{number}-0 expense {get_person_id(get_manager(writer))} {10 + number % 80}"
-        place = find_dm(get_person_id(writer))
-        ending = self.desk.endings.of(place)
-        message = Message(
-            id=f"Ev{number}", place=place, person=f"U{place.channel[1:]}", text=f"{order} {TALK * 4}", at=f"{number}.0"
-        )
-        await self.bot.ingress.accept_message(message, aliases=(f"at:{place.channel}:{number}",))
-        async with asyncio.timeout(PATIENCE_S):
-            return "answer" in await ending
+    failed = sum(await asyncio.gather(*(one_after_another() for _ in range(min(AT_ONCE, people)))))
+    async with asyncio.timeout(PATIENCE_S):
+        while desk.pressing or await has_pending_work(bot):
+            await asyncio.sleep(LOOK_S)
+    return failed
 
 
-@asynccontextmanager
-async def opened(job: Job, people: int) -> AsyncIterator[Year]:
-    desk, company = Desk(Endings()), Company(people)
-    hourly = Timing(trim_pause_s=HOURLY_S)
-    async with working(job, nowhere(desk, company), tools=TOOLS, model=Scripted(), timing=hourly) as desk.bot:
-        yield Year(desk.bot, desk, people)
+async def make_run(bot: Application, desk: Desk, people: int, number: int) -> bool:
+    writer, round_ = number % people, number // people
+    order = f"#c{number}-0 {'plain' if (round_ + writer) % LOOK_EVERY else 'look'}"
+    if (round_ + writer) % EXPENSE_EVERY == 0:
+        order = f"#c{number}-0 expense {get_person_id(get_manager(writer))} {10 + number % 80}"
+    place = find_dm(get_person_id(writer))
+    ending = desk.endings.of(place)
+    await tell(bot, number, place, f"U{place.channel[1:]}", f"{order} {TALK * 4}")
+    async with asyncio.timeout(PATIENCE_S):
+        return "answer" in await ending
 
 
 async def work(job: Job, people: int) -> None:
-    async with opened(job, people) as year:
+    desk, company, hourly = Desk(Endings()), Company(people), Timing(trim_pause_s=HOURLY_S)
+    async with working(job, nowhere(desk, company), tools=TOOLS, model=Scripted(), timing=hourly) as desk.bot:
         print(json.dumps({"ready": True}), flush=True)
         async for line in read_lines():
             order = json.loads(line)
-            print(json.dumps({"failed": await year.make_runs(order["first"], order["count"])}), flush=True)
+            numbers = iter(range(order["first"], order["first"] + order["count"]))
+            print(json.dumps({"failed": await make_runs(desk.bot, desk, people, numbers)}), flush=True)
 
 
 if __name__ == "__main__":

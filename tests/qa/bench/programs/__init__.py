@@ -1,1 +1,0 @@
-"""What is measured: one program each, in a process of its own. Peers run in environments of their own."""
