@@ -15,13 +15,13 @@ ROOT = Path(__file__).parents[1]
 MOST = {
     "product lines": 70_038,
     "lines of the second platform": 5_983,
-    "kernel lines": 14_959,
+    "kernel lines": 14_721,
     "helpers used once, of 1,000 functions": 92,
     "helpers of three lines or fewer": 16,
     "clauses as subjects in docstrings": 0,
     "clauses as subjects in papers": 0,
-    "files that run for a message": 113,
-    "files that run for a click": 86,
+    "files that run for a message": 112,
+    "files that run for a click": 85,
 }
 KERNEL = ("agent", "approvals", "conversation", "queue", "storage", "core", "chat", "app")
 BESIDE_KERNEL = re.compile(

@@ -1,6 +1,6 @@
 """Cards, messages, dialogs and pages in plain lines, as a reviewer reads them: one thing a line."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from bot.chat.messages import (
     Button,
@@ -18,7 +18,6 @@ from bot.chat.messages import (
     RichText,
 )
 from tests.golden.golden_files import hide_changing
-from tools.spec import DialogField
 
 
 def format_line(label: str, value: str) -> list[str]:
@@ -27,17 +26,16 @@ def format_line(label: str, value: str) -> list[str]:
 
 
 def format_pieces(pieces: str | RichText) -> str:
-    return pieces if isinstance(pieces, str) else "".join(map(_format_piece, pieces))
-
-
-def _format_piece(piece: str | NamedPerson | Moment) -> str:
-    match piece:
-        case Moment():
-            return f"<{piece.text}>"
-        case NamedPerson():
-            return f"@{piece.id}"
-        case _:
-            return piece
+    texts = list[str]()
+    for piece in [pieces] if isinstance(pieces, str) else pieces:
+        match piece:
+            case Moment():
+                texts.append(f"<{piece.text}>")
+            case NamedPerson():
+                texts.append(f"@{piece.id}")
+            case _:
+                texts.append(piece)
+    return "".join(texts)
 
 
 def format_value(value: str | NamedPeople) -> str:
@@ -107,18 +105,14 @@ def describe_post(post: Post, *, brief: bool = False) -> Iterator[str]:
         yield from format_line("rate", " ".join(f"[{one.hint}]" for one in pair))
 
 
-def _describe_field(field: DialogField, label: str, options: Iterable[tuple[str, str]], hint: str) -> Iterator[str]:
-    kind = f"{field.kind}{', required' if field.required else ''}"
-    yield from format_line("field", f"{label} ({field.name}: {kind}){f' = {field.value}' if field.value else ''}")
-    if hint:
-        yield from format_line("", hint)
-    if shown := " | ".join(f"{value}: {text}" for value, text in options):
-        yield from format_line("", shown)
-
-
 def _describe_input(one: FormInput) -> Iterator[str]:
-    hint = " ".join(filter(None, (one.hint, "(a change is told at once)" if one.is_watched else "")))
-    yield from _describe_field(one.field, one.label, one.options, hint)
+    field = one.field
+    kind = f"{field.kind}{', required' if field.required else ''}"
+    yield from format_line("field", f"{one.label} ({field.name}: {kind}){f' = {field.value}' if field.value else ''}")
+    if hint := " ".join(filter(None, (one.hint, "(a change is told at once)" if one.is_watched else ""))):
+        yield from format_line("", hint)
+    if shown := " | ".join(f"{value}: {text}" for value, text in one.options):
+        yield from format_line("", shown)
 
 
 def describe_dialog(dialog: Dialog) -> Iterator[str]:

@@ -123,29 +123,19 @@ class Stage:
         place = place or Place(team="T1", channel=f"D{person.id}", direct=True, thread=f"{self.numbers}.0")
         at = f"1.{self.numbers}"
         message = Message(id=f"Ev{self.numbers}", place=place, person=person.id, text=text, at=at, unread=unread)
-        where = "" if place.direct else f" in {place.channel}"
-        await self.put(
-            place.conversation, MessageReceived(message=message).model_dump_json(), f"{person.id}{where}: {text}"
-        )
+        what = f"{person.id}{'' if place.direct else f' in {place.channel}'}: {text}"
+        await self.put(place.conversation, MessageReceived(message=message).model_dump_json(), what)
 
-    async def press(
-        self,
-        person: Person,
-        choice: str,
-        *,
-        of: Person | None = None,
-        form: Mapping[str, str] | None = None,
-        version: int = 0,
-    ) -> None:
-        """A press on the newest card with this button in somebody's DM. `version`: of an older card."""
-        there = f"D{(of or person).id}"
+    async def press(self, person: Person, choice: str, *, form: Mapping[str, str] | None = None) -> None:
+        """A press on the newest card with this button in somebody's DM."""
+        there = f"D{person.id}"
         shown = [one for one in self.bot.chat.posts if one.place.channel == there and _find(one.post, choice)]
         button = _find(shown[-1].post, choice)
         assert button is not None
         at = MessageRef(channel=there, ts=str(self.bot.chat.posts.index(shown[-1])))
         self._note(f"{person.id} presses {choice}{f' with {dict(form)}' if form else ''}")
         click = Click(
-            id=f"c{self.numbers}", approval=button.approval, version=version or button.version, choice=choice,
+            id=f"c{self.numbers}", approval=button.approval, version=button.version, choice=choice,
             person=person.id, place=shown[-1].place, form=None if form is None else dict(form), card=at,
             seal=button.seal,
         )  # fmt: skip
@@ -154,12 +144,9 @@ class Stage:
     async def press_unshown(self, person: Person, approval: str, choice: str, version: int = 1) -> None:
         """A press on a button that is not shown, or not any more."""
         place = Place(team="T1", channel=f"D{person.id}", direct=True)
-        click = Click(
-            id=f"c{self.numbers}", approval=approval, version=version, choice=choice, person=person.id, place=place
-        )
-        await self.put(
-            approval, ButtonPressed(click=click).model_dump_json(), f"{person.id} presses {choice}, on an old screen"
-        )
+        about = {"approval": approval, "version": version, "choice": choice, "person": person.id, "place": place}
+        pressed = ButtonPressed(click=Click(id=f"c{self.numbers}", **about))
+        await self.put(approval, pressed.model_dump_json(), f"{person.id} presses {choice}, on an old screen")
 
     def find_card(self, person: Person) -> str:
         """The newest card that this person can press."""
@@ -173,18 +160,11 @@ def _find(post: Post, choice: str) -> Button | None:
 
 def open_stage(redis: Redis, language: str) -> Stage:
     bot = Bot(
-        redis,
-        suggestions=[],
-        handbook=HANDBOOK,
-        channel=Transcript,
-        store=RedisStore(redis),
-        history_tokens=2_000,
+        redis, suggestions=[], handbook=HANDBOOK, channel=Transcript, store=RedisStore(redis), history_tokens=2_000,
         summaries=[notes("住宿上限 600 元")] * 9,
-    )
-    locale = LOCALES.get(language, language)
-    bot.directory.known = [
-        one.model_copy(update={"locale": locale, "timezone": "Asia/Shanghai"}) for one in (*PEOPLE, BOSS)
-    ]
+    )  # fmt: skip
+    theirs = {"locale": LOCALES.get(language, language), "timezone": "Asia/Shanghai"}
+    bot.directory.known = [one.model_copy(update=theirs) for one in (*PEOPLE, BOSS)]
     return Stage(bot)
 
 
@@ -299,21 +279,9 @@ async def play_refusals(stage: Stage) -> None:
 
 
 async def play_commands(stage: Stage) -> None:
-    for words in (
-        "help",
-        "待办",
-        "已办",
-        "requests",
-        "history",
-        "settings",
-        "stop",
-        "晨报",
-        "不要晨报",
-        "清除",
-        "历史",
-        "",
-        " ",
-    ):
+    for words in ("help", "待办", "已办", "requests", "history", "settings", "stop"):
+        await stage.say(ZHANG, words)
+    for words in ("晨报", "不要晨报", "清除", "历史", "", " "):
         await stage.say(ZHANG, words)
     await stage.say(BOSS, "设置")
     await stage.say(ZHANG, "", unread=90_000)
@@ -378,9 +346,8 @@ async def play_a_morning(stage: Stage) -> None:
 
 
 async def play_advice(stage: Stage) -> None:
-    stage.bot.suggestion_model.script[:] = [
-        ModelReply('{"recommendation": "approve", "reasons": ["金额不大", "事由清楚"]}')
-    ]
+    advice = ModelReply('{"recommendation": "approve", "reasons": ["金额不大", "事由清楚"]}')
+    stage.bot.suggestion_model.script[:] = [advice]
     await start(stage, expense())
     card = stage.bot.chat.cards("DU2")[-1]
     stage.transcript.begin_act("the last fact on the card of U2")

@@ -65,11 +65,9 @@ def describe_shape(value: Any, name: str = "", depth: int = 0) -> str:
         return f"{{{', '.join(map(str, parts))}}}" if depth < 2 else "{…}"
     if isinstance(value, list):
         return f"[{', '.join(sorted({describe_shape(one, '', depth + 1) for one in value}))}]"
-    return (
-        str(value)
-        if name in TELLING
-        else {"int": "<n>", "bool": "<bool>", "NoneType": "null"}.get(type(value).__name__, "…")
-    )
+    if name in TELLING:
+        return str(value)
+    return {"int": "<n>", "bool": "<bool>", "NoneType": "null"}.get(type(value).__name__, "…")
 
 
 def _open_json(text: str) -> tuple[int, Any]:

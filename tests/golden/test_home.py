@@ -13,14 +13,8 @@ from tools.workflow.engine.state import Decision, Delegation
 
 from tests.tools.office import LI, LIN, TAXI, ZHANG, decide  # isort: skip
 
-PRESSES = {
-    "urge": "E-0001",
-    "withdraw": "E-0001",
-    "end_absence": "D1",
-    "set_absence": "",
-    "settings": "",
-    "decisions": "0",
-}
+PRESSES = {"urge": "E-0001", "withdraw": "E-0001", "end_absence": "D1"}
+PRESSES |= {"set_absence": "", "settings": "", "decisions": "0"}
 """Action of a button of Home → what it is about."""
 
 
@@ -76,8 +70,7 @@ async def test_forms_of_requests(redis: Redis) -> None:
         await show("a process that there is not", process="nothing")
         wrong = {"amount": "0.001", "category": "transport", "reason": "taxi", "approver": ZHANG.id}
         for title, values in (("wrong", wrong), ("not enough", {})):
-            answer = await forms.check_form(
-                FormSubmission(id="V1", person=ZHANG.id, process="expense", values=values, page=1)
-            )
+            submitted = FormSubmission(id="V1", person=ZHANG.id, process="expense", values=values, page=1)
+            answer = await forms.check_form(submitted)
             found[f"an expense that is {title}, {language}"] = [f"{one.field}: {one.text}" for one in answer.problems]
     compare_sections("forms.txt", found)

@@ -30,24 +30,11 @@ SHIFTING = (
     (re.compile(r'(?<="ms": )\d+|(?<="active_ms": )\d+'), "0"),
 )
 """What is another one each time."""
-PRINTED = {
-    "tail": ["tail"],
-    "pending": ["pending"],
-    "dead": ["dead"],
-    "audit": ["audit", "--request", "E-0001"],
-    "processes list": ["processes", "list"],
-}
-FOR_PROGRAMS = {
-    "tail --json": ["tail", "--json"],
-    "pending --json": ["pending", "--json"],
-    "dead --json": ["dead", "--json"],
-    "audit --json": ["audit", "--request", "E-0001", "--json"],
-    "processes list --json": ["processes", "list", "--json"],
-    "usage --json": ["usage", "--json"],
-    "usage --by model --json": ["usage", "--by", "model", "--json"],
-    "export": ["export"],
-    "export --content": ["export", "--content"],
-}
+PRINTED = ("tail", "pending", "dead", "audit", "processes list")
+FOR_PROGRAMS = (
+    *(f"{name} --json" for name in (*PRINTED, "usage", "usage --by model")),
+    *("export", "export --content"),
+)
 
 
 def break_down(messages: Messages) -> ModelReply:
@@ -136,20 +123,21 @@ async def test_what_commands_print(
         ):  # fmt: skip
             monkeypatch.setenv(name, value)
 
-        async def run(arguments: Sequence[str], lang: str = "en") -> str:
+        async def run(name: str, *more: str, lang: str = "en") -> str:
             monkeypatch.setenv("LANG", LANGUAGES[lang])
             capsys.readouterr()
+            arguments = [*name.split(), *more, *(["--request", "E-0001"] if name.startswith("audit") else [])]
             end = await asyncio.to_thread(invoke, capsys, monkeypatch, *arguments)
             assert end.code == 0, end
             return end.out
 
-        found = {f"{name}, {lang}": hide(await run(PRINTED[name], lang)) for name in PRINTED for lang in LANGUAGES}
-        found |= {"tail, en": sorted(hide(await run(["tail"]))), "show": hide(await run(["show", run_id]))}
-        found["audit --csv"] = hide(await run([*PRINTED["audit"], "--csv"]))
+        found = {f"{name}, {lang}": hide(await run(name, lang=lang)) for name in PRINTED for lang in LANGUAGES}
+        found |= {"tail, en": sorted(hide(await run("tail"))), "show": hide(await run("show", run_id))}
+        found["audit --csv"] = hide(await run("audit --csv"))
         found |= {f"pending, {lang}": sort_entries(found[f"pending, {lang}"]) for lang in LANGUAGES}
         del found["tail, zh"]  # its lines are for both
         compare_sections("printed/for_people.txt", found)
-        programs = {name: await run(arguments) for name, arguments in FOR_PROGRAMS.items()}
+        programs = {name: await run(name) for name in FOR_PROGRAMS}
         shape = sorted({describe_shape(line) for line in programs.pop("export").splitlines()})
         shown = {name: read_lines(text) for name, text in programs.items()}
         compare_sections("printed/for_programs.txt", {**shown, "export, without content": shape})

@@ -24,19 +24,14 @@ from tests.tools.office import ZHANG  # isort: skip
 FORM = {"leave_type": "sick", "start_date": "2026-11-23", "days": 2, "reason": "胃疼"}
 NATIVE = called(("start_leave", json.dumps({"note": "照您说的做", **FORM}, ensure_ascii=False)))
 TEXT = said(f"Thought: 照您说的做\nAction: start_leave\nAction Input: {json.dumps(FORM, ensure_ascii=False)}")
-JSON = said(
-    json.dumps(
-        {"type": "tool_call", "tool": "start_leave", "args": FORM, "reason_summary": "照您说的做"}, ensure_ascii=False
-    )
-)
+CALL = {"type": "tool_call", "tool": "start_leave", "args": FORM, "reason_summary": "照您说的做"}
+JSON = said(json.dumps(CALL, ensure_ascii=False))
 
 
 def describe_message(message: dict[str, Any]) -> list[str]:
     """Its text as lines, then its calls."""
-    calls = [
-        f"call {one['id']} {one['function']['name']} {one['function']['arguments']}"
-        for one in message.get("tool_calls", [])
-    ]
+    made = [(one["id"], one["function"]) for one in message.get("tool_calls", [])]
+    calls = [f"call {id} {function['name']} {function['arguments']}" for id, function in made]
     about = [f"answers {message['tool_call_id']}"] if "tool_call_id" in message else []
     known = {"role", "content", "tool_calls", "tool_call_id"}
     more = [f"{name}: {value}" for name, value in message.items() if name not in known]

@@ -40,10 +40,8 @@ def test_the_blocks_of_each_kind() -> None:
     found: dict[str, list[str]] = {}
     for title, post in POSTS.items():
         for number, shown in enumerate(render_post(post), 1):
-            found[f"{title}{f', part {number}' if number > 1 else ''}"] = [
-                f"text: {shown.text}",
-                *format_blocks(shown.blocks),
-            ]
+            part = f"{title}{f', part {number}' if number > 1 else ''}"
+            found[part] = [f"text: {shown.text}", *format_blocks(shown.blocks)]
     form = render_form(FORM)
     assert form is not None
     views = {
@@ -79,11 +77,8 @@ def describe_call(method: str, args: dict[str, Any]) -> Iterator[str]:
     for shown in filter(None, (blocks, view and _open(view)["blocks"])):
         yield from format_line("blocks", " ".join(one["type"] for one in _open(shown)))
     if view:
-        about = {
-            name: _open(value)
-            for name, value in _open(view).items()
-            if name not in ("blocks", "title", "submit", "close")
-        }
+        named = _open(view).keys() - {"blocks", "title", "submit", "close"}
+        about = {name: _open(value) for name, value in _open(view).items() if name in named}
         yield from format_line("view", hide_changing(format_json(about)))
 
 

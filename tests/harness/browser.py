@@ -6,55 +6,32 @@ import asyncio
 import base64
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 
 from tests.harness.tied import build_tied_command, open_tie
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-ABSENT = (
-    None
-    if CHROMIUM and DRIVER
-    else ("no browser: install the packages `chromium` and `chromium-driver` to run the browser tests")
-)
+MISSING = "no browser: install the packages `chromium` and `chromium-driver` to run the browser tests"
+ABSENT = None if CHROMIUM and DRIVER else MISSING
 """Reason why browser tests are skipped here, or None. Use: `@pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT))`."""
 
 KEYS = {
-    "Enter": "\ue007",
-    "Tab": "\ue004",
-    "Escape": "\ue00c",
-    "Backspace": "\ue003",
-    "Home": "\ue011",
-    "End": "\ue010",
-    "ArrowLeft": "\ue012",
-    "ArrowUp": "\ue013",
-    "ArrowRight": "\ue014",
-    "ArrowDown": "\ue015",
-    "Shift": "\ue008",
-    "Control": "\ue009",
-    "Alt": "\ue00a",
-}
+    "Enter": "\ue007", "Tab": "\ue004", "Escape": "\ue00c", "Backspace": "\ue003", "Home": "\ue011", "End": "\ue010",
+    "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Shift": "\ue008",
+    "Control": "\ue009", "Alt": "\ue00a",
+}  # fmt: skip
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--no-proxy-server",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--disable-default-apps",
-    "--hide-scrollbars",
-    "--force-device-scale-factor=1",
-)
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-proxy-server",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--disable-default-apps", "--hide-scrollbars", "--force-device-scale-factor=1",
+)  # fmt: skip
 CHANGE = """const done = arguments[arguments.length - 1];
 const watching = new MutationObserver(() => { watching.disconnect(); done(true); });
 watching.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
@@ -80,12 +57,7 @@ class Browser:
     """
 
     def __init__(
-        self,
-        *,
-        size: tuple[int, int] = (1280, 800),
-        dark: bool = False,
-        language: str = "zh-CN",
-        wait_s: float = 20,
+        self, *, size: tuple[int, int] = (1280, 800), dark: bool = False, language: str = "zh-CN", wait_s: float = 20
     ) -> None:
         self.size, self.dark, self.language, self.wait_s = size, dark, language, wait_s
         self._profile = tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True)
@@ -93,11 +65,14 @@ class Browser:
         self._http: aiohttp.ClientSession | None = None
         self._base = ""
 
-    async def __aenter__(self) -> Browser:
+    async def __aenter__(self) -> Self:
         try:
             self._base = f"http://127.0.0.1:{await self._start_driver()}"
             self._http = aiohttp.ClientSession(trust_env=False, timeout=aiohttp.ClientTimeout(total=60))
-            made = await self._send("POST", "/session", {"capabilities": {"alwaysMatch": self._wishes()}})
+            flags = [*FLAGS, f"--accept-lang={self.language}", f"--user-data-dir={self._profile.name}"]
+            options = {"goog:chromeOptions": {"binary": CHROMIUM, "args": flags}}
+            wishes = {"browserName": "chrome", "goog:loggingPrefs": {"browser": "ALL"}, **options}
+            made = await self._send("POST", "/session", {"capabilities": {"alwaysMatch": wishes}})
         except BaseException:
             await self.close()
             raise
@@ -117,7 +92,8 @@ class Browser:
         """End the browser and its driver; safe to call twice."""
         if self._http is not None:
             if "/session/" in self._base:
-                await self._quit()
+                with suppress(BrowserFailed, aiohttp.ClientError):
+                    await self._send("DELETE", "")
             await self._http.close()
         if self._driver is not None and self._driver.returncode is None:
             self._driver.terminate()
@@ -129,13 +105,8 @@ class Browser:
 
     async def resize(self, width: int, height: int) -> None:
         """Set the size of the page itself, in CSS pixels (a window is never as narrow as a phone)."""
-        await self.devtools(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        await self.devtools("Emulation.setDeviceMetricsOverride", **metrics)
 
     async def devtools(self, command: str, **params: Any) -> Any:
         """Send a command of the DevTools protocol, e.g. `devtools("Emulation.setCPUThrottlingRate", rate=4)`."""
@@ -175,10 +146,7 @@ class Browser:
 
         await self.wait_for(done, what=f"a click on {css} {text!r}")
 
-    async def type(self, css: str, text: str, *, clear: bool = False) -> None:
-        """Type into a field. With `clear`, its old text is removed first."""
-        if clear:
-            await self._on(css, "", "POST", "/clear")
+    async def type(self, css: str, text: str) -> None:
         await self._on(css, "", "POST", "/value", {"text": text})
 
     async def press(self, *keys: str) -> None:
@@ -197,15 +165,11 @@ class Browser:
         try:
             async with asyncio.timeout(self.wait_s):
                 while not await wanted():
-                    await self._wait_for_change()
+                    with suppress(BrowserFailed):  # another page may replace this one meanwhile
+                        await self._send("POST", "/execute/async", {"script": CHANGE, "args": [AT_MOST_MS]})
         except TimeoutError:
             there = await self.execute(THERE)
             raise TimeoutError(f"waited {self.wait_s} s for {what or wanted}; there is {there}") from None
-
-    async def _wait_for_change(self) -> None:
-        """Return at the next change of the page or a little later, also if another page replaces it."""
-        with suppress(BrowserFailed):
-            await self._send("POST", "/execute/async", {"script": CHANGE, "args": [AT_MOST_MS]})
 
     async def gone(self, css: str, text: str = "") -> None:
         """Wait until nothing visible matches."""
@@ -252,12 +216,6 @@ class Browser:
             raise BrowserFailed(value["error"], value["message"].partition("\n")[0])
         return value
 
-    async def _quit(self) -> None:
-        try:
-            await self._send("DELETE", "")
-        except (BrowserFailed, aiohttp.ClientError):
-            return
-
     async def _start_driver(self) -> str:
         """Start the driver and return its port. The driver takes any free port of IPv4 and then the same one of IPv6.
         If another program has that, the driver ends and is started again."""
@@ -278,14 +236,6 @@ class Browser:
                     said = line
                 await self._driver.wait()
         raise BrowserFailed("no driver", f"chromedriver ended before it was ready: {said.decode().strip()}")
-
-    def _wishes(self) -> dict[str, Any]:
-        flags: Sequence[str] = (*FLAGS, f"--accept-lang={self.language}", f"--user-data-dir={self._profile.name}")
-        return {
-            "browserName": "chrome",
-            "goog:chromeOptions": {"binary": CHROMIUM, "args": list(flags)},
-            "goog:loggingPrefs": {"browser": "ALL"},
-        }
 
 
 PRESS = """

@@ -140,17 +140,13 @@ def build_control(element: Json) -> Json:
 
 
 def list_options(element: Json) -> list[Json]:
-    return [
-        {"value": one["value"], "text": {"text": one.get("text", {}).get("content", "")}}
-        for one in element.get("options", [])
-    ]
+    shown = [(one["value"], one.get("text", {}).get("content", "")) for one in element.get("options", [])]
+    return [{"value": value, "text": {"text": text}} for value, text in shown]
 
 
 def build_boxes(boxes: list[Json]) -> Json:
-    options = [
-        {"value": one["name"].removeprefix(TICK), "text": {"text": read_markdown(one["text"]["content"])}}
-        for one in boxes
-    ]
+    shown = [(one["name"].removeprefix(TICK), read_markdown(one["text"]["content"])) for one in boxes]
+    options = [{"value": value, "text": {"text": text}} for value, text in shown]
     ticked = [option for option, box in zip(options, boxes, strict=True) if box.get("checked")]
     initial = {"initial_options": ticked} if ticked else {}
     element = {"type": "checkboxes", "action_id": "cs:tick", "options": options, **initial}
@@ -173,13 +169,9 @@ def build_input(element: Json, label: str) -> Json:
             initial[ours] = element[theirs]
     about = {"type": kind, "action_id": name, "options": options, **initial}
     words = (element.get("label") or {"content": label})["content"]
-    return {
-        "type": "input",
-        "block_id": name,
-        "label": {"type": "plain_text", "text": words.removesuffix(" *")},
-        "optional": not element.get("required"),
-        "element": about,
-    }
+    labelled = {"type": "plain_text", "text": words.removesuffix(" *")}
+    required = bool(element.get("required"))
+    return {"type": "input", "block_id": name, "label": labelled, "optional": not required, "element": about}
 
 
 def build_shown(message: Json) -> Json:

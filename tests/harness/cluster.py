@@ -73,17 +73,10 @@ class Node:
 
     def arguments(self) -> list[str]:
         flags = {
-            "bind": HOST,
-            "port": str(self.port),
-            "dir": str(self.folder),
-            "logfile": str(self.folder / "server.log"),
-            "appendonly": "yes",
-            "appendfsync": "always",
-            "save": "",
-            "maxmemory-policy": "noeviction",
-            "daemonize": "no",
-            **self.more,
-        }
+            "bind": HOST, "port": str(self.port), "dir": str(self.folder), "logfile": str(self.folder / "server.log"),
+            "appendonly": "yes", "appendfsync": "always", "save": "", "maxmemory-policy": "noeviction",
+            "daemonize": "no", **self.more,
+        }  # fmt: skip
         if self.bus:
             timeout = {"cluster-node-timeout": str(_NODE_TIMEOUT_MS)}
             flags |= {"cluster-enabled": "yes", "cluster-port": str(self.bus), **timeout}

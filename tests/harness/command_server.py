@@ -52,13 +52,9 @@ class CommandServer:
         with theirs:
             command = (sys.executable, "-m", __name__, str(theirs.fileno()))
             self._process = subprocess.Popen(
-                command,
-                cwd=root,
-                env={**LINE, "PYTHONPATH": str(root)},
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+                command, cwd=root, env={**LINE, "PYTHONPATH": str(root)}, stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()], start_new_session=True,
+            )  # fmt: skip
         self._line.recv(1)  # sent once everything is imported
         atexit.register(self.close)
 
@@ -67,16 +63,9 @@ class CommandServer:
         self._process.wait()
 
     def start(
-        self,
-        arguments: Sequence[str],
-        cwd: Path,
-        env: Mapping[str, str],
-        out: IO[bytes],
-        err: IO[bytes],
-        *,
-        module: str = "bot",
-        given: int | None = None,
-    ) -> int:
+        self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], out: IO[bytes], err: IO[bytes], *,
+        module: str = "bot", given: int | None = None,
+    ) -> int:  # fmt: skip
         """Start a command. Returns the file descriptor from which its process id and then its exit code can be read.
         `given`: its standard input; empty by default."""
         told, tells = os.pipe()
@@ -89,18 +78,13 @@ class CommandServer:
         return told
 
 
-_OPENING = Lock()
+_OPENING, _open_command_server = Lock(), cache(CommandServer)
 
 
 def get_command_server() -> CommandServer:
     """The server of this process, also when several threads ask for it at once."""
     with _OPENING:
         return _open_command_server()
-
-
-@cache
-def _open_command_server() -> CommandServer:
-    return CommandServer()
 
 
 def serve(line: socket.socket) -> dict[str, object] | None:

@@ -73,14 +73,9 @@ Program = asyncio.subprocess.Process | ForkedProcess
 
 
 async def fork_process(
-    module: str,
-    *arguments: str,
-    cwd: Path,
-    env: Mapping[str, str],
-    log: IO[bytes] | None = None,
-    server: CommandServer | None = None,
-    given: int | None = None,
-) -> ForkedProcess:
+    module: str, *arguments: str, cwd: Path, env: Mapping[str, str], log: IO[bytes] | None = None,
+    server: CommandServer | None = None, given: int | None = None,
+) -> ForkedProcess:  # fmt: skip
     """Fork `python -m MODULE …` in its own session. Its output goes to `log`, or can be read from the process. `given`:
     its standard input; by default one that ends with this process."""
     with ExitStack() as theirs:

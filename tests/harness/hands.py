@@ -19,7 +19,7 @@ from bot.dev.workspace.feishu.driver import FeishuDriver
 from bot.dev.workspace.feishu.shown import is_dialog, is_home
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.fields import build_state_entry, build_state_values
-from bot.dev.workspace.payloads import build_hidden_event, build_session_stopped_event
+from bot.dev.workspace.payloads import build_hidden_event
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, WorkspaceRoom
@@ -40,21 +40,12 @@ METHODS = {
 }
 """Slack's method → the endpoint that does this on Feishu."""
 CODES = {
-    "token_revoked": "99991663",
-    "missing_scope": "99991672",
-    "restricted_action": "230018",
-    "fatal": "230099",
-    "expired_trigger_id": "230099",
-    "not_allowed": "514",
-}
+    "token_revoked": "99991663", "missing_scope": "99991672", "restricted_action": "230018", "fatal": "230099",
+    "expired_trigger_id": "230099", "not_allowed": "514",
+}  # fmt: skip
 """Slack's error → the code that says this on Feishu."""
 COMMANDS = {"/leave": "request:leave", "/expense": "request:expense", "cs:request": "request"}
-"""Slash command or shortcut → the entry of the bot's menu that does this on Feishu."""
-RECALLED = "This message was recalled"
-
-
-class OnlySlackError(Exception):
-    """Raised for an act that only Slack has."""
+"""Slash command or shortcut → the entry of the bot's menu that does this on Feishu. Others are only Slack's."""
 
 
 class WatchedTransport:
@@ -76,9 +67,8 @@ class WatchedTransport:
         await self.carrier.wait_until_ready()
 
     async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
-        self._keep(
-            self.sent, {"payload": parcel.payload.get("payload", parcel.payload), "retry_attempt": parcel.attempt}
-        )
+        payload = parcel.payload.get("payload", parcel.payload)
+        self._keep(self.sent, {"payload": payload, "retry_attempt": parcel.attempt})
         answer = await self.carrier.deliver_payload(parcel)
         if self.holds:
             self.holds -= 1
@@ -126,10 +116,8 @@ class Hands(WorkspaceDriver):
             raise WorkspaceError("invalid_block_id")
         element = block["element"]
         value = share_chosen_files(self.ws, self.ws.get_person(user), view, {block_id: value})[block_id]
-        values = {
-            **keep_known_values(self.ws, view),
-            block_id: {element["action_id"]: build_state_entry(element, value)},
-        }
+        entry = {element["action_id"]: build_state_entry(element, value)}
+        values = {**keep_known_values(self.ws, view), block_id: entry}
         self.ws.state.typed[view_id] = build_state_values(view["blocks"], values)
         if not block.get("dispatch_action"):
             return ActResult()
@@ -142,12 +130,6 @@ class Hands(WorkspaceDriver):
         get_own_view(self.ws, user, view_id)["blocks"].append(row)
         return await self.click_view_button(user, view_id, action_id, value=value)
 
-    async def stop_late(self, user: str, channel: str, thread_ts: str) -> str:
-        """Press the *Stop* of a session that has ended, as on a screen that was not repainted."""
-        who, room = self.ws.get_person(user), self.ws.get_room(channel, user)
-        event = build_session_stopped_event(who, room, thread_ts, self.ws.create_timestamp())
-        return self.ws.send_event("agent_session_stopped", event)
-
     # Faults
 
     async def disconnect_sockets(self, reason: str = "refresh_requested") -> None:
@@ -157,9 +139,8 @@ class Hands(WorkspaceDriver):
             link.leaving = True
         self.ws.sockets.update_readiness()
         for link in leaving:
-            await link.socket.send_json(
-                {"type": "disconnect", "reason": reason, "debug_info": {"host": "applink-local"}}
-            )
+            debug = {"debug_info": {"host": "applink-local"}}
+            await link.socket.send_json({"type": "disconnect", "reason": reason, **debug})
         for link in leaving:
             await link.socket.close()
 
@@ -272,18 +253,6 @@ class FeishuHands(FeishuDriver, Hands):
         if is_heard(self.ws, room, message):
             self.ws.push_event("im.message.updated_v1", messages.build_message_event(self.ws, room, message))
 
-    async def delete_message(self, user: str, channel: str, ts: str) -> None:
-        room, message = get_own_message(self.ws, user, channel, ts, "cant_update_message")
-        heard = is_heard(self.ws, room, message)
-        for name in ("card", "post", "content", "files", "mentions"):
-            message.pop(name, None)
-        message |= {"recalled": True, "text": RECALLED, "content": {"text": RECALLED}}
-        self.ws.notify_change("messages", room.id)
-        if heard:
-            at = str(int(self.ws.clock()))
-            event = {"message_id": ts, "chat_id": channel, "recall_time": at, "recall_type": "message_owner"}
-            self.ws.push_event("im.message.recalled_v1", event)
-
     async def click_button(self, user: str, channel: str, ts: str, action_id: str, **press: Any) -> ActResult:
         if action_id != "cs:tick":
             return await super().click_button(user, channel, ts, action_id, **press)
@@ -308,22 +277,16 @@ class FeishuHands(FeishuDriver, Hands):
         return await self.click_button(user, self.get_dm_id(user), view_id, action_id, value=value, force=True)
 
     async def use_shortcut(self, user: str, callback_id: str, channel: str = "", ts: str = "") -> ActResult:
-        if callback_id not in COMMANDS:
-            raise OnlySlackError("shortcuts of messages")
         await self.open_menu(user, COMMANDS[callback_id])
         return ActResult()
 
     async def run_slash_command(self, user: str, channel: str, command: str, text: str = "") -> ActResult:
-        if command not in COMMANDS or text:
-            raise OnlySlackError("slash commands with words")
+        assert not text, "only Slack has slash commands with words"
         return await self.use_shortcut(user, command)
 
     async def open_home(self, user: str) -> str:
         self.old_homes[user] = self.homes.get(user, {}).get("card")
         return await self.open_menu(user, "home")
-
-    async def stop_session(self, user: str, channel: str, thread_ts: str) -> str:
-        raise OnlySlackError("the button that stops a session")
 
     # Faults
 

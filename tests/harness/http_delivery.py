@@ -20,32 +20,30 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from slack_sdk.signature import SignatureVerifier
 
 from bot.core.errors import LocalStartError
-from bot.dev.workspace.delivery import DeliveryAttempt, DeliveryTiming, NotAcknowledgedError
+from bot.dev.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import FeishuSetup
 from bot.dev.workspace.payloads import VERIFICATION_TOKEN
-from bot.dev.workspace.workspace import Workspace
+from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
 from bot.dev.workspace.world import Json
 
 
 async def use_http_delivery(ws: Workspace, url: str) -> None:
     """Deliver to a request URL from now on, after the handshake. Raises `LocalStartError` if the URL fails it."""
     carrier: CallbackTransport | SignedHttpTransport
-    if isinstance(ws, FeishuWorkspace):
-        carrier = CallbackTransport(url, ws.setup)
-    else:
-        carrier = SignedHttpTransport(url, ws.setup.signing_secret, ws.setup.timing)
-    ws.delivery.carrier = carrier
-    if not await carrier.verify_url():
+    carrier = (
+        CallbackTransport(url, ws.setup) if isinstance(ws, FeishuWorkspace) else SignedHttpTransport(url, ws.setup)
+    )
+    ws.delivery.carrier, challenge = carrier, secrets.token_hex(16)
+    if challenge not in await carrier.ask_for_challenge(challenge):
         raise LocalStartError(f"{url} did not answer the url_verification challenge")
 
 
 class HttpTransport:
-    """Transport to an app behind HTTP, which counts as ready at any time."""
+    """Transport to an app behind HTTP, which counts as ready at any time. `url` is the app's request URL."""
 
-    def __init__(self, url: str, timing: DeliveryTiming) -> None:
-        """`url` is the app's request URL."""
-        self.url, self.timing = url, timing
+    def __init__(self, url: str, patience_s: float) -> None:
+        self.url, self.patience_s = url, patience_s
         self.session: ClientSession | None = None
 
     def is_ready(self) -> bool:
@@ -57,7 +55,7 @@ class HttpTransport:
     async def post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, str, Mapping[str, str]]:
         """Post to the app; return status, text and headers of its answer. Raises `NotAcknowledgedError`."""
         if self.session is None:
-            self.session = ClientSession(timeout=ClientTimeout(total=self.timing.ack))
+            self.session = ClientSession(timeout=ClientTimeout(total=self.patience_s))
         try:
             async with self.session.post(self.url, data=body, headers=headers) as response:
                 return response.status, await response.text(), response.headers
@@ -72,96 +70,67 @@ class HttpTransport:
 
 
 class SignedHttpTransport(HttpTransport):
-    """Transport over HTTP with Slack's signatures."""
+    """Transport over HTTP with Slack's signatures: JSON for events, a `payload` form for interactions, a flat form for
+    slash commands."""
 
-    def __init__(self, url: str, secret: str, timing: DeliveryTiming) -> None:
-        super().__init__(url, timing)
-        self.signature = SignatureVerifier(secret)
+    def __init__(self, url: str, setup: WorkspaceSetup) -> None:
+        super().__init__(url, setup.timing.ack)
+        self.signature = SignatureVerifier(setup.signing_secret)
 
-    async def verify_url(self) -> bool:
-        """Do the handshake of a new request URL: return whether the app echoes the challenge."""
-        challenge = secrets.token_hex(16)
+    async def ask_for_challenge(self, challenge: str) -> str:
         body = {"type": "url_verification", "token": VERIFICATION_TOKEN, "challenge": challenge}
-        status, text, _ = await self._post_signed(json.dumps(body), "application/json", {})
-        return status == 200 and challenge in text
+        status, text, _ = await self._post_signed(json.dumps(body), "json", {})
+        return text if status == 200 else ""
 
     async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
-        body, kind = encode_delivery(parcel)
+        form = parcel.payload if parcel.kind == "slash_commands" else {"payload": json.dumps(parcel.payload)}
+        is_event = parcel.kind == "events_api"
+        body, kind = (json.dumps(parcel.payload), "json") if is_event else (urlencode(form), "x-www-form-urlencoded")
         retry = {"X-Slack-Retry-Num": str(parcel.attempt), "X-Slack-Retry-Reason": parcel.reason}
         status, text, headers = await self._post_signed(body, kind, retry if parcel.attempt else {})
         if status != 200:
             raise NotAcknowledgedError("http_error", final=headers.get("X-Slack-No-Retry") == "1")
-        return parse_answer(text)
+        try:
+            answer = json.loads(text.strip() or "{}")
+        except ValueError:  # plain text, for a slash command
+            return {"text": text}
+        return answer if isinstance(answer, dict) else {"text": text}
 
     async def _post_signed(self, body: str, kind: str, extra: dict[str, str]) -> tuple[int, str, Mapping[str, str]]:
         stamp = str(int(time.time()))
-        headers = {
-            "Content-Type": kind,
-            "X-Slack-Request-Timestamp": stamp,
-            "X-Slack-Signature": self.signature.generate_signature(timestamp=stamp, body=body) or "",
-            **extra,
-        }
-        return await self.post(body.encode(), headers)
-
-
-def encode_delivery(parcel: DeliveryAttempt) -> tuple[str, str]:
-    """Return (body, content type): JSON for events, a `payload` form for interactions, a flat form for slash
-    commands."""
-    if parcel.kind == "events_api":
-        return json.dumps(parcel.payload), "application/json"
-    form = parcel.payload if parcel.kind == "slash_commands" else {"payload": json.dumps(parcel.payload)}
-    return urlencode(form), "application/x-www-form-urlencoded"
-
-
-def parse_answer(text: str) -> Json:
-    """Parse the app's answer: a JSON object, or plain text for a slash command."""
-    if not text.strip():
-        return {}
-    try:
-        body = json.loads(text)
-    except ValueError:
-        return {"text": text}
-    return body if isinstance(body, dict) else {"text": text}
-
-
-def encrypt_payload(encrypt_key: str, payload: bytes) -> str:
-    """Encrypt with AES-256-CBC under the SHA-256 of the key; the initialization vector stands in front."""
-    padder, vector = padding.PKCS7(128).padder(), os.urandom(16)
-    padded = padder.update(payload) + padder.finalize()
-    encryptor = Cipher(algorithms.AES(hashlib.sha256(encrypt_key.encode()).digest()), modes.CBC(vector)).encryptor()
-    return base64.b64encode(vector + encryptor.update(padded) + encryptor.finalize()).decode()
-
-
-def sign_callback(encrypt_key: str, stamp: str, nonce: str, body: bytes) -> str:
-    return hashlib.sha256((stamp + nonce + encrypt_key).encode() + body).hexdigest()
+        signature = self.signature.generate_signature(timestamp=stamp, body=body) or ""
+        signed = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": signature}
+        return await self.post(body.encode(), {"Content-Type": f"application/{kind}", **signed, **extra})
 
 
 class CallbackTransport(HttpTransport):
-    """Transport over Feishu's callbacks to `url`: encrypted and signed if the app has an encrypt key."""
+    """Transport over Feishu's callbacks: encrypted and signed if the app has an encrypt key."""
 
     def __init__(self, url: str, setup: FeishuSetup) -> None:
-        super().__init__(url, setup.timing)
+        super().__init__(url, setup.timing.ack)
         self.setup = setup
 
-    async def verify_url(self) -> bool:
-        """Do the handshake of a new request URL: return whether the app answers with the challenge."""
-        challenge = secrets.token_hex(16)
+    async def ask_for_challenge(self, challenge: str) -> str:
         check = {"challenge": challenge, "token": self.setup.verification_token, "type": "url_verification"}
         try:
-            return (await self._post(check)).get("challenge") == challenge
+            return str((await self._post(check)).get("challenge"))
         except NotAcknowledgedError:
-            return False
+            return ""
 
     async def deliver_payload(self, parcel: DeliveryAttempt) -> Json:
         return await self._post(parcel.payload.get("payload", parcel.payload))
 
     async def _post(self, payload: Json) -> Json:
+        """Encrypt with AES-256-CBC under the SHA-256 of the key; the initialization vector stands in front."""
         body, headers = json.dumps(payload, ensure_ascii=False).encode(), {"Content-Type": "application/json"}
         if key := self.setup.encrypt_key:
-            body = json.dumps({"encrypt": encrypt_payload(key, body)}).encode()
-            stamp, nonce = str(int(time.time())), secrets.token_hex(8)
+            padder, vector = padding.PKCS7(128).padder(), os.urandom(16)
+            padded = padder.update(body) + padder.finalize()
+            cipher = Cipher(algorithms.AES(hashlib.sha256(key.encode()).digest()), modes.CBC(vector)).encryptor()
+            sealed = base64.b64encode(vector + cipher.update(padded) + cipher.finalize()).decode()
+            body, stamp, nonce = json.dumps({"encrypt": sealed}).encode(), str(int(time.time())), secrets.token_hex(8)
             headers |= {"X-Lark-Request-Timestamp": stamp, "X-Lark-Request-Nonce": nonce}
-            headers["X-Lark-Signature"] = sign_callback(key, stamp, nonce, body)
+            headers["X-Lark-Signature"] = hashlib.sha256((stamp + nonce + key).encode() + body).hexdigest()
         status, text, _ = await self.post(body, headers)
         try:
             answer = dict(json.loads(text)) if text.strip() else {}

@@ -85,19 +85,13 @@ def own(trace: RunState) -> list[dict[str, Any]]:
 
 
 async def run_loop(
-    loop: AgentLoop,
-    trace: RunState,
-    *,
-    head: Sequence[str] = (),
-    stopped: StopEvent | None = None,
-    sources: AnswerSources | None = None,
-    most: int = 99,
-) -> list[RunEvent]:
+    loop: AgentLoop, trace: RunState, *, head: Sequence[str] = (), stopped: StopEvent | None = None,
+    sources: AnswerSources | None = None, most: int = 99,
+) -> list[RunEvent]:  # fmt: skip
     """Run the loop up to at most so many events, as if the process ended then."""
     events = list[RunEvent]()
-    async for event in loop.run(
-        RunContext("R00", list(head), trace, USE, stopped or StopEvent(), sources or AnswerSources())
-    ):
+    context = RunContext("R00", list(head), trace, USE, stopped or StopEvent(), sources or AnswerSources())
+    async for event in loop.run(context):
         events.append(event)
         if len(events) == most:
             break
@@ -105,17 +99,12 @@ async def run_loop(
 
 
 async def play(
-    script: Sequence[Scripted],
-    *,
-    trace: RunState | None = None,
-    limits: RunLimits | None = None,
-    sources: AnswerSources | None = None,
-    check_answer: AnswerCheck = BARE_CHECKER.check_answer,
+    script: Sequence[Scripted], *, trace: RunState | None = None, limits: RunLimits | None = None,
+    sources: AnswerSources | None = None, check_answer: AnswerCheck = BARE_CHECKER.check_answer,
     styles: Sequence[ReplyFormat] = (NativeFormat(),),
-) -> tuple[list[RunEvent], Bench, RunState, ScriptedModel]:
+) -> tuple[list[RunEvent], Bench, RunState, ScriptedModel]:  # fmt: skip
     bench, model = Bench(), ScriptedModel(list(script))
     trace = trace or RunState(messages=[json.dumps({"role": "user", "content": "hello"})])
-    loop = AgentLoop(
-        ModelInUse(model, formats=styles), bench.tools(), limits=limits or RunLimits(), check_answer=check_answer
-    )
+    asked, limits = ModelInUse(model, formats=styles), limits or RunLimits()
+    loop = AgentLoop(asked, bench.tools(), limits=limits, check_answer=check_answer)
     return await run_loop(loop, trace, sources=sources), bench, trace, model

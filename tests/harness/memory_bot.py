@@ -119,25 +119,13 @@ class Bot:
     """A bot whose `work` plays all processes, one item after another."""
 
     def __init__(
-        self,
-        redis: Redis,
-        script: Iterable[Scripted] = (),
-        *,
-        suggestions: Sequence[Scripted] | None = None,
-        summaries: Iterable[Scripted] = (),
-        tools: Sequence[Tool] = TOOLS,
-        features: Sequence[Callable[[Core], Feature]] = FEATURES,
-        mcp_tools: Mapping[str, Tool] | None = None,
-        formats: Sequence[ReplyFormat] = (NativeFormat(),),
-        company_rules: str = "",
-        prices: PriceTable | None = None,
-        handbook: Path | None = None,
-        channel: type[MemoryChannel] = MemoryChannel,
-        store: Store | None = None,
-        engine: Engine | None = None,
-        file_bytes: FileBytes | None = None,
-        **settings: Any,
-    ) -> None:
+        self, redis: Redis, script: Iterable[Scripted] = (), *, suggestions: Sequence[Scripted] | None = None,
+        summaries: Iterable[Scripted] = (), tools: Sequence[Tool] = TOOLS,
+        features: Sequence[Callable[[Core], Feature]] = FEATURES, mcp_tools: Mapping[str, Tool] | None = None,
+        formats: Sequence[ReplyFormat] = (NativeFormat(),), company_rules: str = "", prices: PriceTable | None = None,
+        handbook: Path | None = None, channel: type[MemoryChannel] = MemoryChannel, store: Store | None = None,
+        engine: Engine | None = None, file_bytes: FileBytes | None = None, **settings: Any,
+    ) -> None:  # fmt: skip
         """Build a bot. `script`: the model's answers to people. `suggestions`: its suggestions on requests, if it is
         asked. `summaries`: its summaries of older turns. `store`: the store of the engine's requests. `settings`: see
         `Settings`."""
@@ -170,33 +158,21 @@ class Bot:
             diagrams.build: partial(diagrams.build, paint=describe_diagram),
             files.build: partial(files.build, file_bytes=file_bytes),
         }
-        self.app = build_core(
-            Resources(
-                settings=made,
-                services=services,
-                timing=timing,
-                stores=replace(stores, lanes=self.lanes),
-                platform=build_platform(
-                    self.chat, self.directory, readers=self.readers, file_source=self.file_source, homes=self.homes
-                ),
-                engine=self.engine,
-                outside=self.outside,
-                model=ModelInUse(
-                    ModelByPurpose(self.model, self.suggestion_model, self.summary_model),
-                    name=services.model.name,
-                    has_vision=made.openai_vision == "on",
-                    formats=formats,
-                    prices=prices or PriceTable(),
-                    daily_budget=build_daily_budget(made),
-                ),
-                company_rules=company_rules,
-                mcp_tools={} if mcp_tools is None else mcp_tools,
-                on_run_ended=self.ended_runs.append,
-                on_close=lambda close: None,
-                tools=tools,
-            ),
-            [adapted.get(one, one) for one in features],
+        platform = build_platform(
+            self.chat, self.directory, readers=self.readers, file_source=self.file_source, homes=self.homes
         )
+        model = ModelInUse(
+            ModelByPurpose(self.model, self.suggestion_model, self.summary_model), name=services.model.name,
+            has_vision=made.openai_vision == "on", formats=formats, prices=prices or PriceTable(),
+            daily_budget=build_daily_budget(made),
+        )  # fmt: skip
+        resources = Resources(
+            settings=made, services=services, timing=timing, stores=replace(stores, lanes=self.lanes),
+            platform=platform, engine=self.engine, outside=self.outside, model=model, company_rules=company_rules,
+            mcp_tools={} if mcp_tools is None else mcp_tools, on_run_ended=self.ended_runs.append,
+            on_close=lambda close: None, tools=tools,
+        )  # fmt: skip
+        self.app = build_core(resources, [adapted.get(one, one) for one in features])
         self.tool_services, self.ingress = self.app.ingress.cards.tool_services, self.app.ingress
         self.dispatcher = replace(self.app.dispatcher, clock=Clock())  # of the same time as Redis
 

@@ -89,9 +89,8 @@ class MemoryChannel:
     ) -> MessageRef:
         self.edge()
         self._fail(place.channel)
-        there = [
-            n for n, one in enumerate(self.posts) if again and (one.place.channel, one.key) == (place.channel, key)
-        ]
+        known = enumerate(self.posts) if again else ()
+        there = [n for n, one in known if (one.place.channel, one.key) == (place.channel, key)]
         if not there:
             self.posts.append(PostedMessage(place, key, post))
         self.edge()
@@ -271,13 +270,9 @@ class MemoryFileBytes:
 
 
 def build_platform(
-    channel: Channel,
-    directory: MemoryDirectory,
-    *,
-    readers: MemoryReaders | None = None,
-    file_source: MemoryFileSource | None = None,
-    homes: dict[str, HomeView] | None = None,
-) -> Platform:
+    channel: Channel, directory: MemoryDirectory, *, readers: MemoryReaders | None = None,
+    file_source: MemoryFileSource | None = None, homes: dict[str, HomeView] | None = None,
+) -> Platform:  # fmt: skip
     """Build a platform in memory. `homes`: receives the pages of Home. Tests deliver events by calling the ingress."""
 
     @asynccontextmanager
@@ -289,11 +284,6 @@ def build_platform(
             homes[person] = page
 
     return Platform(
-        team=DM.team,
-        chat=channel,
-        directory=directory,
-        reader_classifier=readers or MemoryReaders(),
-        file_source=file_source or MemoryFileSource(),
-        publish_home=publish_home,
-        connect=connect,
-    )
+        team=DM.team, chat=channel, directory=directory, reader_classifier=readers or MemoryReaders(),
+        file_source=file_source or MemoryFileSource(), publish_home=publish_home, connect=connect,
+    )  # fmt: skip

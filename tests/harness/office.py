@@ -17,10 +17,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
-from zoneinfo import ZoneInfo
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 
 from bot.agent.model import Model
 from bot.app.build import Application, build_app
@@ -52,8 +51,7 @@ from bot.queue.store_watch import PauseReason
 from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 from bot.storage.journal import JournalRecord
-from bot.storage.runs import RunStore
-from bot.storage.spending import UsageRow, UsageStore
+from bot.storage.spending import UsageRow
 from tests.harness.app_calls import watch_calls
 from tests.harness.command_server import INHERITED, SET_TODAY
 from tests.harness.forked import Program, fork_process
@@ -77,12 +75,7 @@ def name_id(id: str) -> str:
 
 ZHANG, LI, WANG, ZHAO, ADMIN = map(name_id, ("U01ZHANG", "U02LI", "U03WANG", "U04ZHAO", "U05ADMIN"))
 ANN = WorkspaceMember(
-    id=name_id("U06ANN"),
-    name="ann",
-    real_name="Ann Smith",
-    email="ann@example.com",
-    locale="en-US",
-    tz="Asia/Shanghai",
+    id=name_id("U06ANN"), name="ann", real_name="Ann Smith", email="ann@example.com", locale="en-US", tz="Asia/Shanghai"
 )
 """Ann works for Li Si and writes English; she is in the office besides the demo's people."""
 GENERAL = name_id("C01GENERAL")
@@ -95,15 +88,9 @@ LATE_S = float(os.environ.get("LATE_ANSWERS_S", "0"))
 TODAY = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)
 """A Monday morning in Shanghai: stories about *tomorrow* must not depend on the day of the test."""
 QUICK = Timing(
-    poll_s=0.1,
-    relay_pause_s=0.05,
-    timer_pause_s=0.05,
-    watch_pause_s=0.2,
-    outage_retry_s=0.2,
-    grace_s=5,
+    poll_s=0.1, relay_pause_s=0.05, timer_pause_s=0.05, watch_pause_s=0.2, outage_retry_s=0.2, grace_s=5,
     file_patience_s=2,
-)
-Tuned = Mapping[str, Any]
+)  # fmt: skip
 T = TypeVar("T")
 
 
@@ -120,14 +107,11 @@ class Office:
     smtp_url: str
     model_url: str = ""
     """Address of another model than the rehearsal."""
-    fallback_url: str = ""
-    """Address of a second model, with the name `second`."""
-    reply_s: float = 60.0
-    """Longest time of one model call (s)."""
     clock: AdjustableClock = field(default_factory=AdjustableClock)
     folder: Path = field(default_factory=Path)
     """The folder of all its files, deleted with the office."""
-    bot: Application | None = None
+    bot: Application = field(init=False)
+    """The bot that was opened last."""
 
     def __post_init__(self) -> None:
         self.directory_file, self.files_dir = self.folder / "directory.toml", self.folder / "files"
@@ -135,33 +119,24 @@ class Office:
         self.directory_file.write_text(DEMO.read_text(encoding="utf-8") + ann, encoding="utf-8")
 
     def outside(self) -> Services:
+        slack = {"bot_token": BOT_TOKEN, "app_token": APP_TOKEN, "signing_secret": SECRET}
         return Services(
-            redis_url=self.redis_url,
-            slack_api_url=f"{self.address}/api/",
-            bot_token=BOT_TOKEN,
-            app_token=APP_TOKEN,
-            signing_secret=SECRET,
+            redis_url=self.redis_url, smtp_url=self.smtp_url, slack_api_url=f"{self.address}/api/", **slack,
             feishu=FeishuApp(url=self.address, app_id=APP_ID, secret=SECRET) if CHAT == "feishu" else None,
             model=ModelEndpoint(url=self.model_url or f"{self.address}/v1", key="none", name="rehearsal"),
-            fallback=ModelEndpoint(url=self.fallback_url, key="none", name="second") if self.fallback_url else None,
-            smtp_url=self.smtp_url,
-            directory_file=self.directory_file,
-            handbook_dir=DEMO.parent / "handbook",
-        )
+            directory_file=self.directory_file, handbook_dir=DEMO.parent / "handbook",
+        )  # fmt: skip
 
     @contextlib.asynccontextmanager
     async def opened(
-        self, *, model: Model | None = None, tuned: Tuned | None = None, **changes: Any
+        self, *, model: Model | None = None, tuned: Mapping[str, Any] | None = None, **changes: Any
     ) -> AsyncIterator[Application]:
         """Run the bot in this process."""
-        values = {"reply_seconds": self.reply_s, "files_dir": self.files_dir, "data_dir": self._make_data_dir()}
-        settings = quick_settings(**{**values, **changes})
+        folders = {"files_dir": self.files_dir, "data_dir": self._make_data_dir()}
+        settings = quick_settings(**{**folders, **changes})
         tuning = replace(QUICK, **{"clock": Clock(read_now=self.clock, read_today=lambda: TODAY), **(tuned or {})})
         await self._choose_languages()
-        async with (
-            build_app(settings, self.outside(), timing=tuning, model=model) as bot,
-            bot.connect(),
-        ):
+        async with build_app(settings, self.outside(), timing=tuning, model=model) as bot, bot.connect():
             await self._reached(settings)
             self._wake_when_work_is_held(bot)
             attach_health(bot)
@@ -206,11 +181,7 @@ class Office:
     @property
     def shell(self) -> dict[str, str]:
         """The settings of a shell that knows all addresses."""
-        slack = {
-            "SLACK_BOT_TOKEN": BOT_TOKEN,
-            "SLACK_APP_TOKEN": APP_TOKEN,
-            "SLACK_API_URL": f"{self.address}/api/",
-        }
+        slack = {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_APP_TOKEN": APP_TOKEN, "SLACK_API_URL": f"{self.address}/api/"}
         feishu = {"FEISHU_APP_ID": APP_ID, "FEISHU_APP_SECRET": SECRET, "FEISHU_API_URL": self.address}
         return {
             "REDIS_URL": self.redis_url,
@@ -223,28 +194,21 @@ class Office:
     async def spawned(self, source: str = "", **changes: str) -> AsyncIterator[Process]:
         """Run the bot as a separate process: `countersign run`, as in production except for the day, which is the
         story's. `source`: code that an interpreter runs instead, with `run` as its argument."""
+        folders = {"FILES_DIR": str(self.files_dir), "DATA_DIR": str(self._make_data_dir())}
+        quick = {"POST_SPACING_MS": "1", "LEASE_SECONDS": "1.5"}
         env = {
-            "DAY_OF_STORY": TODAY.isoformat(),
-            **INHERITED,
-            "PYTHONPATH": str(ROOT),
-            **self.shell,
-            "OPENAI_MODEL": "rehearsal",
-            "DIRECTORY_FILE": str(self.directory_file),
-            "FILES_DIR": str(self.files_dir),
-            "DATA_DIR": str(self._make_data_dir()),
-            "POST_SPACING_MS": "1",
-            "LEASE_SECONDS": "1.5",
-            **changes,
-        }
+            "DAY_OF_STORY": TODAY.isoformat(), **INHERITED, "PYTHONPATH": str(ROOT), **self.shell,
+            "OPENAI_MODEL": "rehearsal", "DIRECTORY_FILE": str(self.directory_file), **folders, **quick, **changes,
+        }  # fmt: skip
         await self._choose_languages()
-        home = DEMO.parent  # a folder without a foreign .env
         child: Program
+        cwd = DEMO.parent  # a folder without a foreign .env
         if source:
             command = build_tied_command(sys.executable, "-c", f"{SET_TODAY}\n{source}", "run")
-            child = await asyncio.create_subprocess_exec(*command, cwd=home, env=env, pass_fds=[open_tie()])
+            child = await asyncio.create_subprocess_exec(*command, cwd=cwd, env=env, pass_fds=[open_tie()])
         else:
             with open(os.dup(2), "wb") as log:
-                child = await fork_process("bot", "run", cwd=home, env=env, log=log)
+                child = await fork_process("bot", "run", cwd=cwd, env=env, log=log)
         process = Process(child)
         try:
             await self.driver.wait_for_sockets(timeout=START_S)
@@ -269,10 +233,6 @@ class Office:
         child = process.child
         self.once(lambda: child.returncode is None and when(), lambda: child.send_signal(signal.SIGKILL))
 
-    def thinking_from_the_first_step_on(self, person: str) -> None:
-        """Stop the rehearsal model's answers after a first step was shown to this person, until `answering` is set."""
-        self.once(lambda: self.steps(self.dm(person)), self.answering.clear)
-
     # People
 
     def name_file(self, id: str, *, is_kept: bool = True) -> str:
@@ -289,12 +249,8 @@ class Office:
         if CHAT != "feishu":
             return id
         sent = [one for room in self.driver.ws.state.rooms.values() for one in room.messages.values()]
-        return next(
-            f"{message['ts']}/{file['type']}/{file['key']}"
-            for message in sent
-            for file in message.get("files", ())
-            if file["id"] == id
-        )
+        files = [(message["ts"], file) for message in sent for file in message.get("files", ())]
+        return next(f"{ts}/{file['type']}/{file['key']}" for ts, file in files if file["id"] == id)
 
     def dm(self, person: str) -> str:
         return self.driver.get_dm_id(person)
@@ -306,22 +262,17 @@ class Office:
         ts = await self.driver.send_message(person, channel or self.dm(person), text, thread, files=files)
         return thread or ts
 
-    async def answer(
-        self, person: str, text: str, *, channel: str = "", thread: str | None = None, files: Sequence[str] = ()
-    ) -> str:
+    async def answer(self, person: str, text: str, *, channel: str = "", files: Sequence[str] = ()) -> str:
         """Write to the bot; return its final answer with the receipt."""
         channel = channel or self.dm(person)
         before = len(self.finals(channel))
-        await self.says(person, text, channel=channel, thread=thread, files=files)
+        await self.says(person, text, channel=channel, files=files)
         return await self.until(lambda: "".join(self.finals(channel)[before:][:1]))
 
     def finals(self, channel: str) -> list[str]:
         """List final answers in a channel, oldest first: those with a receipt, and answers to a command."""
-        return [
-            read_message_text(m)
-            for m in self.posts(channel)
-            if read_message_key(m).endswith((":final", ":command", ":empty", ":long"))
-        ]
+        ends = (":final", ":command", ":empty", ":long")
+        return [read_message_text(m) for m in self.posts(channel) if read_message_key(m).endswith(ends)]
 
     def posts(self, channel: str) -> list[dict[str, Any]]:
         """List the bot's messages in a channel."""
@@ -345,17 +296,16 @@ class Office:
 
     def stops(self, channel: str) -> list[dict[str, Any]]:
         """List the bot's messages that offer to try again."""
-        return [
-            m for m in self.posts(channel) if any(one["action_id"] == f"cs:{retry.CHOICE}" for one in list_buttons(m))
-        ]
+        again = f"cs:{retry.CHOICE}"
+        return [m for m in self.posts(channel) if any(one["action_id"] == again for one in list_buttons(m))]
 
     async def card(self, channel: str, having: str = "", count: int = 1) -> dict[str, Any]:
         """Wait for a card whose text contains `having`; return the newest."""
-        found = await self.until(lambda: self._cards_with(channel, having)[count - 1 :])
-        return found[-1]
 
-    def _cards_with(self, channel: str, having: str) -> list[dict[str, Any]]:
-        return [m for m in self.cards(channel) if having in read_message_text(m)]
+        def list_cards() -> list[dict[str, Any]]:
+            return [m for m in self.cards(channel) if having in read_message_text(m)][count - 1 :]
+
+        return (await self.until(list_cards))[-1]
 
     async def press(
         self, person: str, card: dict[str, Any], choice: str, *, channel: str = "", force: bool = False
@@ -370,9 +320,8 @@ class Office:
     async def fill(self, person: str, /, **values: str | list[str]) -> Any:
         """Fill in the dialog that the person sees; values by field name, several people as a list."""
         view = await self.until(lambda: self.driver.find_top_view(person))
-        return await self.driver.submit_view(
-            person, view["id"], {find_block_id(view, name): text for name, text in values.items()}
-        )
+        filled = {find_block_id(view, name): text for name, text in values.items()}
+        return await self.driver.submit_view(person, view["id"], filled)
 
     def channels(self) -> list[str]:
         return list(self.driver.ws.state.rooms)
@@ -392,7 +341,6 @@ class Office:
 
     async def until_stored(self, look: Callable[[], Awaitable[T]], timeout: float = PATIENCE_S) -> T:
         """Wait for a state of the store: `look` is called again at every change there."""
-        assert self.bot is not None
         return await wait_for_store(self.bot.stores.redis, look, timeout_s=timeout)
 
     async def noted(self, kind: str) -> list[JournalRecord]:
@@ -400,7 +348,6 @@ class Office:
         return await self.until_stored(lambda: self.journal(kinds=[kind]))
 
     async def journal(self, **wanted: Any) -> list[JournalRecord]:
-        assert self.bot is not None
         return [record async for record in self.bot.stores.journal.stream_records(**wanted)]
 
     async def kinds(self) -> list[str]:
@@ -408,35 +355,23 @@ class Office:
 
     async def quiet(self) -> None:
         """Wait until no lane has anything left to do."""
-        bot = self.bot
-        assert bot is not None
 
         async def is_idle() -> bool:
-            return not await has_pending_work(bot)
+            return not await has_pending_work(self.bot)
 
-        await wait_for_store(bot.stores.redis, is_idle, events=EMPTIED, timeout_s=PATIENCE_S)
+        await wait_for_store(self.bot.stores.redis, is_idle, events=EMPTIED, timeout_s=PATIENCE_S)
 
     async def dead(self) -> list[DeadLetter]:
         """List dead letters that nobody has put back."""
-        assert self.bot is not None
         return await DeadLetterStore(self.bot.stores.redis, Keys()).list_dead_letters()
 
     async def usage_rows(self) -> list[UsageRow]:
         """List usage and ratings so far."""
-        assert self.bot is not None
-        return await UsageStore(
-            self.bot.stores.redis, Keys(), clock=Clock(), zone=ZoneInfo("Asia/Shanghai")
-        ).list_usage_rows(2)
+        return await self.bot.stores.spending.list_usage_rows(2)
 
     @property
     def approvals(self) -> ApprovalStore:
-        assert self.bot is not None
-        return ApprovalStore(self.bot.stores.redis, Keys())
-
-    @property
-    def runs(self) -> RunStore:
-        assert self.bot is not None
-        return RunStore(self.bot.stores.redis, Keys())
+        return self.bot.stores.approvals
 
     # Shorthands of many stories
 
@@ -447,13 +382,6 @@ class Office:
         await self.press(person, await self.card(channel, ""), "confirm")
         return await self.until(lambda: found_request(self.said(channel)))
 
-    async def sent_back(self, person: str, text: str, approver: str, opinion: str) -> dict[str, Any]:
-        """Go from a message to a rejection with this opinion; return the card of the revision."""
-        await self.request_leave(person, text)
-        await self.press(approver, await self.card(self.dm(approver)), "reject")
-        await self.fill(approver, opinion=opinion)
-        return await self.card(self.dm(person), "被驳回")
-
 
 @dataclass
 class Process:
@@ -462,16 +390,14 @@ class Process:
     child: Program
 
     async def kill(self) -> None:
-        """Send SIGKILL and wait for the end."""
         if self.child.returncode is None:
-            self.child.send_signal(signal.SIGKILL)
+            self.child.kill()
         await self.child.wait()
 
 
-def quick_settings(*, data_dir: Path | None = None, **changes: Any) -> Settings:
-    folder = data_dir or Path(tempfile.mkdtemp(prefix="data"))
-    values: dict[str, Any] = {"post_spacing_ms": 1, "lease_seconds": 3.0, "data_dir": folder, **changes}
-    return IsolatedSettings(**values)
+def quick_settings(**changes: Any) -> Settings:
+    folder = changes.pop("data_dir", None) or tempfile.mkdtemp(prefix="data")
+    return IsolatedSettings(**{"post_spacing_ms": 1, "lease_seconds": 3.0, "data_dir": Path(folder), **changes})
 
 
 def open_workspace(timing: DeliveryTiming, **about: Any) -> Workspace:
@@ -484,42 +410,32 @@ def open_workspace(timing: DeliveryTiming, **about: Any) -> Workspace:
 
 @contextlib.asynccontextmanager
 async def office(
-    redis_url: str,
-    *,
-    folder: Path | None = None,
-    more: Sequence[WorkspaceMember] = (),
-    redelivery: tuple[float, ...] = (0.1, 0.2, 0.3),
+    redis_url: str, *, more: Sequence[WorkspaceMember] = (), redelivery: tuple[float, ...] = (0.1, 0.2, 0.3)
 ) -> AsyncIterator[Office]:
     """Open the outside world. `more`: further people."""
-    mailbox, files = Mailbox(), tempfile.TemporaryDirectory(prefix="office")
-    smtp_port = await mailbox.start()
-    demo = read_world()
+    mailbox, answering, demo = Mailbox(), asyncio.Event(), read_world()
+    smtp_url = f"smtp://127.0.0.1:{await mailbox.start()}"
     world = replace(demo, people=(*demo.people, *(replace(one) for one in (ANN, *more))))  # of this office only
-    workspace = open_workspace(DeliveryTiming(redelivery=redelivery), world=world, folder=folder, mailbox=mailbox)
-    answering = asyncio.Event()
+    workspace = open_workspace(DeliveryTiming(redelivery=redelivery), world=world, mailbox=mailbox)
     answering.set()
-    try:
-        async with serve_workspace_and_model(workspace, watch_calls(workspace), _thinking(answering)) as address:
-            try:
-                driver = build_hands(workspace)
-                driver.delay_answers(LATE_S)
-                smtp_url = f"smtp://127.0.0.1:{smtp_port}"
-                yield Office(driver, mailbox, answering, redis_url, address, smtp_url, folder=Path(files.name))
-            finally:
-                answering.set()
-    finally:
-        files.cleanup()
-        await mailbox.close()
 
-
-def _thinking(answering: asyncio.Event) -> Middleware:
     @web.middleware
-    async def thinking(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def think(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path.startswith("/v1/"):
             await answering.wait()
         return await handler(request)
 
-    return thinking
+    with tempfile.TemporaryDirectory(prefix="office") as files:
+        try:
+            async with serve_workspace_and_model(workspace, watch_calls(workspace), think) as address:
+                driver = build_hands(workspace)
+                driver.delay_answers(LATE_S)
+                try:
+                    yield Office(driver, mailbox, answering, redis_url, address, smtp_url, folder=Path(files))
+                finally:
+                    answering.set()
+        finally:
+            await mailbox.close()
 
 
 def found_request(text: str) -> str:

@@ -31,8 +31,5 @@ def written(
     transport = ChatCompletionsTransport() if lessons.api == "chat" else ResponsesTransport()
     first, *more = [json.dumps(one) for one in (talk or TALK)]
     members = json.dumps(extra or {})[1:-1]
-    return json.loads(
-        transport.encode_request(
-            ModelRequest(model="m", messages=[first, ",".join(more)], extra=members, profile=lessons)
-        )
-    )
+    request = ModelRequest(model="m", messages=[first, ",".join(more)], extra=members, profile=lessons)
+    return json.loads(transport.encode_request(request))

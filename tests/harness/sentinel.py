@@ -103,13 +103,9 @@ async def watched(
     more |= {"shutdown-timeout": "0"}
     master = Node(folder / "server0", ports[0], more={**more, **own.get(0, {})}, password=LOGIN)
     follow = {**more, "replicaof": f"{HOST} {master.port}"}
-    servers = [
-        master,
-        *(
-            Node(folder / f"server{n}", ports[n], more={**follow, **own.get(n, {})}, password=LOGIN)
-            for n in range(1, replicas + 1)
-        ),
-    ]
+    servers = [master]
+    for n in range(1, replicas + 1):
+        servers.append(Node(folder / f"server{n}", ports[n], more={**follow, **own.get(n, {})}, password=LOGIN))
     found = Watched(servers, Watcher(folder / "watcher", ports[-1], password=WATCHING))
     async with AsyncExitStack() as stack:
         for node in (*servers, found.watcher):

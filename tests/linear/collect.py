@@ -7,18 +7,16 @@ hidden in (a table, a class, a closure, the default of an argument).
 
 import ast
 import gc
-import importlib
 import json
-import pkgutil
 import re
 import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.harness.command_server import ROOT, import_everything
+
 PACKAGES = ("bot", "tools")
 USES = frozenset({"search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"})
 SEARCHES = frozenset({"search", "sub", "subn", "split", "findall", "finditer"})
@@ -37,14 +35,6 @@ class Found:
 
     def __str__(self) -> str:
         return f"{self.where} {self.pattern.pattern[:60]!r}"
-
-
-def import_everything() -> None:
-    """Import every module of the packages; nothing happens at import but definitions."""
-    for package in PACKAGES:
-        for module in pkgutil.walk_packages([str(ROOT / package)], f"{package}."):
-            if not module.name.endswith("__main__"):
-                importlib.import_module(module.name)
 
 
 def find_patterns() -> list[Found]:

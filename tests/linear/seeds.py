@@ -70,7 +70,7 @@ def _examples(tree: Sequence[object], chance: random.Random) -> Iterator[str]:
 
 def _pieces(tree: Sequence[object], chance: random.Random) -> Iterator[str]:
     """One character, or one round, of everything that may be repeated."""
-    for _, body in _repeats(tree, ""):
+    for body in _repeats(tree):
         for _ in range(3):
             yield _write(body, chance, 1)
 
@@ -98,12 +98,12 @@ def _headed(tree: Sequence[object], chance: random.Random) -> Iterator[tuple[str
 _LOOPS = (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT)
 
 
-def _repeats(tree: Sequence[object], _: str) -> Iterator[tuple[str, Sequence[object]]]:
+def _repeats(tree: Sequence[object]) -> Iterator[Sequence[object]]:
     for kind, value in tree:  # type: ignore[misc]
         if kind in _LOOPS:
-            yield "", value[2]
+            yield value[2]
         for part in _parts(kind, value):
-            yield from _repeats(part, "")
+            yield from _repeats(part)
 
 
 def _parts(kind: object, value: object) -> Iterator[Sequence[object]]:
@@ -151,8 +151,7 @@ def _one(kind: object, value, chance: random.Random, repeats: int) -> str:  # ty
 
 def _member(items: Sequence[tuple[object, object]], chance: random.Random) -> str:
     """A character of a class."""
-    negated = items[0][0] is constants.NEGATE
-    if negated:
+    if items[0][0] is constants.NEGATE:
         fits = re.compile("[^" + "".join(map(_written, items[1:])) + "]")
         return chance.choice([sign for sign in ALPHABET if fits.match(sign)] or ["x"])
     kind, value = chance.choice(items)

@@ -12,10 +12,7 @@ from bot.app.build import Application
 from bot.dev.evaluation import environment
 from bot.features.files.file_copies import FileCleaner
 from bot.queue.keys import Keys
-from bot.storage.preferences import Preferences
 from tests.harness.office import ZHANG, Office, list_buttons, read_message_text
-from tests.stories import script
-from tools.workflow.engine.commands import RequestEvent
 from tools.workflow.engine.state import Decision, Request
 from tools.workflow.engine.store import RedisStore
 
@@ -69,35 +66,14 @@ async def told_privately(desk: Office, person: str, words: str, times: int = 1) 
 
 async def request_of(desk: Office, request: str) -> Request:
     """Load a request as the engine keeps it."""
-    assert desk.bot is not None
     found = await RedisStore(desk.bot.stores.redis).load_request(request)
     assert found is not None, f"there is no {request}"
     return found
 
 
-async def record_of(desk: Office, request: str) -> list[RequestEvent]:
-    """Load the engine's record of a request."""
-    assert desk.bot is not None
-    return [
-        RequestEvent.model_validate_json(line) for line in await RedisStore(desk.bot.stores.redis).load_events(request)
-    ]
-
-
 async def opinions_of(desk: Office, request: str) -> list[tuple[str, Decision, str]]:
     """List the person, decision and words of each opinion."""
     return [(one.by, one.decision, one.text) for one in (await request_of(desk, request)).opinions]
-
-
-async def choose_language(desk: Office, person: str, language: str) -> None:
-    assert desk.bot is not None
-    await desk.bot.ingress.features.home.builder.core.stores.preferences.save_preferences(
-        person, Preferences(language=language)
-    )
-
-
-async def requests_of(desk: Office, person: str) -> tuple[str, ...]:
-    assert desk.bot is not None
-    return tuple(await script.requests_of(desk.bot.stores.redis, person))
 
 
 async def times_told(desk: Office, kind: str, **wanted: Any) -> int:
@@ -109,7 +85,6 @@ async def retried(desk: Office, wanted: str = "") -> str:
     """Wait until an item is to be retried for this reason; return the exact reason."""
 
     async def find_reason() -> str:
-        assert desk.bot is not None
         states = [key async for key in desk.bot.stores.redis.scan_iter("cs:*:st:*", count=1000)]
         reasons = [await desk.bot.stores.redis.hget(key, "error") or "" for key in states]
         return next((reason for reason in reasons if reason and wanted in reason), "")
@@ -118,7 +93,6 @@ async def retried(desk: Office, wanted: str = "") -> str:
 
 
 async def hours_pass(desk: Office, hours: float) -> None:
-    assert desk.bot is not None
     await environment.advance_clock(desk.bot, desk.clock, hours)
 
 

@@ -13,18 +13,10 @@ from tools.workflow.engine.store import RedisStore
 
 DONE = ModelReply(text="好的。")
 MAIL = {"to": "李四", "subject": "项目进度", "body": "李四你好，请看一下进度。"}
-EXPENSE = {
-    "process": "expense",
-    "form": {"amount": "500", "currency": "CNY", "category": "travel", "reason": "去上海开会", "approver": "李四"},
-}
+CLAIM = {"amount": "500", "currency": "CNY", "category": "travel", "reason": "去上海开会", "approver": "李四"}
 ASKED = "我肚子疼，从明天起请10天假"
-LEAVE_FORM = {
-    "leave_type": "sick",
-    "start_date": "2026-11-24",
-    "end_date": "2026-12-03",
-    "reason": "肚子疼",
-    "approver": "李四",
-}
+DAYS = {"start_date": "2026-11-24", "end_date": "2026-12-03"}
+LEAVE_FORM = {"leave_type": "sick", **DAYS, "reason": "肚子疼", "approver": "李四"}
 
 
 def calls(*wanted: tuple[str, Mapping[str, Any]], first: int = 0, finish: str = "tool_calls") -> ModelReply:
@@ -50,7 +42,7 @@ def mail(**changes: Any) -> ModelReply:
 
 
 def expense(**changes: str) -> ModelReply:
-    return calls(("start_process", {**EXPENSE, "form": {**EXPENSE["form"], **changes}}))  # type: ignore[dict-item]
+    return calls(("start_process", {"process": "expense", "form": {**CLAIM, **changes}}))
 
 
 def raw(tool: str, arguments: str, finish: str = "tool_calls") -> ModelReply:

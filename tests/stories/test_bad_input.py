@@ -5,28 +5,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from bot.dev.workspace.feishu import acts
 from bot.dev.workspace.feishu.cards import list_elements
-from tests.harness.hands import FeishuHands
-from tests.harness.office import (
-    CHAT,
-    GENERAL,
-    LI,
-    WANG,
-    ZHANG,
-    ZHAO,
-    Office,
-    read_message_text,
-)
+from tests.harness.office import CHAT, GENERAL, LI, ZHANG, ZHAO, Office, read_message_text
 from tests.stories.behind import request_of
 
 LEAVE = "请年假 2026-11-30 到 2026-12-01，审批人李四，原因："
-
-
-def sent(office: Office) -> list[dict[str, Any]]:
-    """List everything that the bot gave Slack for people to read."""
-    ways = ("chat.postMessage", "chat.update", "chat.postEphemeral", "views.open")
-    return [arguments for way in ways for arguments in office.driver.list_call_arguments(way)]
 
 
 def strings(node: Any) -> Iterator[str]:
@@ -43,37 +26,18 @@ PINGS = ("<at id=all", f"<at id={ZHAO}", "](") if CHAT == "feishu" else ("<!", f
 
 
 def list_markup(office: Office) -> list[str]:
-    """List the texts that the bot gave the platform and in which marks mean something."""
+    """List the texts that the bot gave the platform for people to read, and in which marks mean something."""
+    ways = ("chat.postMessage", "chat.update", "chat.postEphemeral", "views.open")
+    sent = [arguments for way in ways for arguments in office.driver.list_call_arguments(way)]
     if CHAT == "slack":
-        return list(strings(sent(office)))
-    cards = [json.loads(one["content"]) for one in sent(office)]
+        return list(strings(sent))
+    cards = [json.loads(one["content"]) for one in sent]
     return [one["content"] for card in cards for one in list_elements(card) if one["tag"] == "markdown"]
 
 
 def shown(card: dict[str, Any]) -> str:
     """Return a card as it reads on the screen."""
     return read_message_text(card).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-
-
-# People's messages
-
-
-async def test_a_message_without_text_is_asked_for_its_text(desk: Office) -> None:
-    await desk.driver.mention_bot(ZHANG, GENERAL, "")
-    await desk.until(lambda: "这条消息没有文字" in desk.said(GENERAL))
-    here = desk.dm(ZHANG)
-    thread = await desk.says(ZHANG, "帮助")
-    if isinstance(desk.driver, FeishuHands):
-        acts.post_own(desk.driver.ws, desk.driver.ws.get_room(here, ZHANG), ZHANG, "text", {"text": ""}, None)
-    else:
-        file = {"type": "message", "subtype": "file_share", "user": ZHANG, "text": "", "channel": here, "files": []}
-        desk.driver.ws.send_event(
-            "message.im", {**file, "ts": "1795000000.000100", "thread_ts": thread, "channel_type": "im"}
-        )
-    await desk.until(lambda: "这条消息没有文字" in desk.said(here))
-    await desk.quiet()
-    assert (await desk.kinds()).count("message.empty") == 2
-    assert "Countersign" in await desk.answer(ZHANG, "帮助"), "the conversation goes on"
 
 
 async def test_40000_characters_are_refused_with_their_number_and_11000_are_read(desk: Office) -> None:
@@ -117,36 +81,6 @@ async def test_a_mention_in_a_reason_is_text_on_every_card_and_pings_nobody(desk
     for text in list_markup(desk):
         text = re.sub(r"<!date\^[^<>|]+\|[^<>|]+>", "", text)  # times that we format
         assert not any(mark in text for mark in PINGS), "nobody but whom the card is about"
-
-
-# Commands
-
-ANSWERS = {
-    ZHANG: {
-        "帮助": "我是 Countersign", "待办": "没有等您处理的事", "已办": "您还没有处理过任何事",
-        "申请": "您还没有申请", "历史": "没有记住任何内容", "设置": "与您有关的设置", "停止": "没有正在进行的事",
-    },
-    WANG: {
-        "help": "I am Countersign", "tasks": "Nothing waits for you", "done": "You have not decided anything",
-        "requests": "You have no requests", "history": "I remember nothing", "settings": "Settings that concern you",
-        "stop": "nothing is running",
-    },
-}  # fmt: skip
-
-
-async def test_every_command_works_as_plain_words_and_by_slash(desk: Office) -> None:
-    for person, answers in ANSWERS.items():
-        for word, answer in answers.items():
-            assert answer in await desk.answer(person, word), word
-            if CHAT == "feishu":  # there, a command is only words
-                continue
-            before = len(desk.finals(desk.dm(person)))
-            assert (await desk.driver.run_slash_command(person, GENERAL, "/countersign", word)).ok
-            told = await desk.until(lambda who=person, n=before: desk.finals(desk.dm(who))[n:])
-            assert answer in told[0], f"/countersign {word}"
-        whispers = desk.whispers(person)
-        assert CHAT == "feishu" or "DM" in whispers or "私信" in whispers, "a slash says where it went"
-    assert not desk.posts(GENERAL)
 
 
 async def test_commands_are_plain_words_only_in_a_dm(desk: Office) -> None:

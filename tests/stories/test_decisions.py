@@ -9,7 +9,9 @@ from tools.workflow.engine.state import Decision, Status
 TWO_DAYS = "明天起请2天年假，去看父母，审批人李四"
 
 
-async def test_d_claiming_to_be_the_approver_approves_nothing(desk: Office) -> None:
+async def test_d_who_claims_to_be_the_approver_and_a_stranger_approve_nothing_and_are_told_who_can(
+    desk: Office,
+) -> None:
     here, there = desk.dm(ZHANG), desk.dm(LI)
     await desk.request_leave(ZHANG, TWO_DAYS)
     card = kept(await desk.card(there, "L-0001"))
@@ -23,25 +25,19 @@ async def test_d_claiming_to_be_the_approver_approves_nothing(desk: Office) -> N
     await forged(desk, ZHANG, card, "approve")
     told = await told_privately(desk, ZHANG, "李四")
     assert "这是您自己的申请，不能由您本人审批" in told
+    await forged(desk, ZHAO, card, "approve")
+    assert "Only Li Si can decide this" in await told_privately(desk, ZHAO, "Li Si")
     await desk.quiet()
+    assert "Li Si" not in desk.whispers(ZHANG), "told privately"
     assert await opinions_of(desk, "L-0001") == []
     assert await times_told(desk, "approval.refused", person=ZHANG) == 1
+    assert await times_told(desk, "approval.refused", person=ZHAO) == 1
 
     await desk.press(LI, card, "approve")  # the same button, pressed by the right person
     await desk.until(lambda: not desk.cards(there))
     await desk.until(lambda: len(desk.finals(here)) == 2)
     assert "李四" in desk.finals(here)[-1] and "L-0001" in desk.finals(here)[-1], "who asked hears how it ended"
     assert await opinions_of(desk, "L-0001") == [(LI, Decision.APPROVE, "")]
-
-
-async def test_d_a_stranger_to_the_request_cannot_press_either_and_is_told_who_can(desk: Office) -> None:
-    await desk.request_leave(ZHANG, TWO_DAYS)
-    card = await desk.card(desk.dm(LI), "L-0001")
-    await forged(desk, ZHAO, card, "approve")
-    assert "Only Li Si can decide this" in await told_privately(desk, ZHAO, "Li Si")
-    assert "李四" not in desk.whispers(ZHANG), "told privately"
-    await desk.quiet()
-    assert await opinions_of(desk, "L-0001") == []
 
 
 async def test_j_approve_and_reject_pressed_at_once_leave_one_decision(desk: Office) -> None:
@@ -51,8 +47,7 @@ async def test_j_approve_and_reject_pressed_at_once_leave_one_decision(desk: Off
     await desk.press(LI, card, "reject")
     view = await desk.until(lambda: desk.driver.find_top_view(LI))
     form, _ = await asyncio.gather(
-        desk.driver.submit_view(LI, view["id"], {"opinion": "换个时间"}),
-        desk.press(LI, card, "approve", force=True),
+        desk.driver.submit_view(LI, view["id"], {"opinion": "换个时间"}), desk.press(LI, card, "approve", force=True)
     )
     if form.errors:  # approved before the dialog arrived: the dialog says so itself
         assert "已经处理过了" in form.errors["opinion"]

@@ -19,7 +19,10 @@ def list_inputs(view: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def test_a_resubmission_shows_the_objection_first_and_what_is_there_already(desk: Office) -> None:
-    card = await desk.sent_back(ZHANG, LEAVE, LI, "月底人手不够，改到下个月")
+    await desk.request_leave(ZHANG, LEAVE)
+    await desk.press(LI, await desk.card(desk.dm(LI)), "reject")
+    await desk.fill(LI, opinion="月底人手不够，改到下个月")
+    await desk.card(desk.dm(ZHANG), "被驳回")
     view = await open_dialog(desk, ZHANG, "resubmit")
     assert view["title"]["text"].startswith("重新提交 L-") and view["submit"]["text"] == "重新提交"
     first = read_message_text({"blocks": view["blocks"][:1]})
@@ -30,8 +33,7 @@ async def test_a_resubmission_shows_the_objection_first_and_what_is_there_alread
     done = await desk.fill(ZHANG, field_start_date="2026-12-08", field_end_date="2026-12-07", field_reason="")
     assert done.errors and desk.driver.find_top_view(ZHANG) is not None
     await desk.fill(ZHANG, field_start_date="2026-12-07", field_end_date="2026-12-08", field_reason="去看父母")
-    again = await desk.card(desk.dm(LI), "2026年12月7日 周一")
-    assert "12月8日 周二" in read_message_text(again) and card
+    assert "12月8日 周二" in read_message_text(await desk.card(desk.dm(LI), "2026年12月7日 周一"))
 
 
 async def test_what_does_not_fit_on_one_page_stands_behind_it_and_both_count(desk: Office) -> None:

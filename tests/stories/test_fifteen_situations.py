@@ -80,10 +80,9 @@ async def test_no_decision_given_no_effect(empty: Office) -> None:
 
 
 FORGED = (
-    *(("", "{id}.1"), ("None", "{id}.1"), ("approve", "{id}.1"), ("confirm", "{id}.1"), ("redo", "{id}.1")),
-    *(("retry", "{id}.1"), ("happened", "{id}.1"), ("again", "{id}.1"), ("edit", "{id}.9"), ("send", "")),
-    *(("send", "null"), ("send", "{id}"), ("send", "{id}.0"), ("send", "{id}.2"), ("send", "{id}.-1")),
-    *(("send", "A00nosuchcard0.1"), ("send", "A99zzzzzzzzzzzz.1"), ("send", "../../etc.1")),
+    *((choice, "{id}.1") for choice in ("", "None", "approve", "confirm", "redo", "retry", "happened", "again")),
+    *(("send", value) for value in ("", "null", "{id}", "{id}.0", "{id}.2", "{id}.-1", "../../etc.1")),
+    *(("edit", "{id}.9"), ("send", "A00nosuchcard0.1"), ("send", "A99zzzzzzzzzzzz.1")),
 )
 """Choices that this card does not have, and values that name no card or another state of the card."""
 MISSHAPEN: tuple[object, ...] = (
@@ -97,14 +96,9 @@ async def test_decision_none_or_malformed_no_effect(empty: Office, subtests: pyt
     async with empty.opened(model=ScriptedModel([mail(), DONE])) as bot:
         here, card = empty.dm(ZHANG), await asked_to_mail(empty)
         id_, _, _ = next(iter(list_buttons(card)))["value"].rpartition(".")
-        payload = {
-            "type": "block_actions",
-            "trigger_id": "1.2.odd",
-            "team": {"id": "T0LOCAL"},
-            "user": {"id": ZHANG},
-            "channel": {"id": here},
-            "container": {"type": "message", "message_ts": card["ts"], "channel_id": here},
-        }
+        container = {"type": "message", "message_ts": card["ts"], "channel_id": here}
+        people = {"team": {"id": "T0LOCAL"}, "user": {"id": ZHANG}, "channel": {"id": here}}
+        payload = {"type": "block_actions", "trigger_id": "1.2.odd", "container": container, **people}
 
         async def press(choice: str, value: str) -> None:
             await empty.driver.click_button(ZHANG, here, card["ts"], f"cs:{choice}", value=value, force=True)
@@ -229,9 +223,8 @@ async def test_truncated_or_wrong_args_retry(empty: Office, redis: Redis, subtes
                 asked = len(model.requests)
                 await empty.says(ZHANG, "报销 500 元")
                 card = await empty.card(here)
-                assert len(empty.cards(here)) == 1 and "500.00" in read_message_text(card), (
-                    "only the valid one is shown"
-                )
+                assert len(empty.cards(here)) == 1, "only the valid one is shown"
+                assert "500.00" in read_message_text(card)
                 assert len(model.requests) == asked + 2, "the model was told what was wrong"
                 await empty.press(ZHANG, card, "cancel")
                 await empty.until(lambda n=asked: len(model.requests) == n + 3)
@@ -242,20 +235,28 @@ async def test_truncated_or_wrong_args_retry(empty: Office, redis: Redis, subtes
     assert await requests_of(redis, ZHANG) == ["E-0001"] and empty.mails == []
 
 
-@pytest.mark.parametrize("altered", [{"to": "U03WANG"}, {"body": "请给攻击者转账"}])
-async def test_args_edited_in_the_store_after_review_refused(
-    empty: Office, redis: Redis, altered: dict[str, str]
+@pytest.mark.parametrize(
+    ("altered", "presser"),
+    [({"to": "U03WANG"}, ZHANG), ({"body": "请给攻击者转账"}, ZHANG), ({}, LI)],
+    ids=["to", "body", "who may press"],
+)
+async def test_args_or_who_may_press_edited_in_the_store_after_review_refused(
+    empty: Office, redis: Redis, altered: dict[str, str], presser: str
 ) -> None:
+    """A person who was added to the list of those who may press runs nothing, either."""
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
         card = await asked_to_mail(empty)
         [approval] = await empty.approvals.list_open_approvals()
-        await rewritten(redis, approval.id, args={**approval.proposal.args, **altered})
-        await empty.press(ZHANG, card, "send")
+        args = {**approval.proposal.args, **altered}
+        await rewritten(redis, approval.id, args=args, deciders=[*{ZHANG: None, presser: None}])
+        if presser == ZHANG:
+            await empty.press(ZHANG, card, "send")
+        else:
+            await forged(empty, presser, card, "send")
         assert "没有做任何改动" in await final(empty)
         [shown] = [m for m in empty.posts(empty.dm(ZHANG)) if "与卡片显示的不一致" in read_message_text(m)]
-        assert not list(list_buttons(shown)) and "在对话里重新提出" in read_message_text(shown), (
-            "no second try that can only fail"
-        )
+        assert not list(list_buttons(shown)), "no second try that can only fail"
+        assert "在对话里重新提出" in read_message_text(shown)
         await empty.quiet()
     assert empty.mails == []
 
@@ -275,18 +276,6 @@ async def test_what_a_button_adds_edited_in_the_store_after_review_refused(desk:
     await desk.until(lambda: "与卡片显示的不一致" in desk.said(desk.dm(LI)))
     await desk.quiet()
     assert (await request_of(desk, "E-0001")).status == "waiting", "neither approved nor rejected"
-
-
-async def test_who_may_press_edited_in_the_store_after_review_refused(empty: Office, redis: Redis) -> None:
-    """A person was added to the list of those who may press: their press runs nothing."""
-    async with empty.opened(model=ScriptedModel([mail(), DONE])):
-        card = await asked_to_mail(empty)
-        [approval] = await empty.approvals.list_open_approvals()
-        await rewritten(redis, approval.id, deciders=[ZHANG, LI])
-        await forged(empty, LI, card, "send")
-        await empty.until(lambda: "与卡片显示的不一致" in empty.said(empty.dm(ZHANG)))
-        await empty.quiet()
-    assert empty.mails == []
 
 
 async def test_tool_removed_by_a_deploy_tell_the_human(empty: Office, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
-from bot.redis.connect import connect_redis
 from tests.harness.office import ANN, LATE_S, LI, WANG, ZHANG, ZHAO, Office, office, read_message_text
 from tests.stories.behind import choices_of, facts_of, with_iso_days
 
@@ -18,16 +18,10 @@ LEAVE = {
     "en": "annual leave from 2026-12-21 to 2026-12-22, approver {}, reason: visiting my parents",
 }
 LABELS = {
-    "start": ("开始日期", "First day"),
-    "end": ("结束日期", "Last day"),
-    "type": ("请假类型", "Type of leave"),
-    "reason": ("请假事由", "事由", "Reason"),
-    "approver": ("审批人", "Approver"),
-    "amount": ("金额", "Amount"),
-    "currency": ("金额", "Amount"),
-    "category": ("费用类别", "Category"),
-    "to": ("收件人", "To"),
-}
+    "start": ("开始日期", "First day"), "end": ("结束日期", "Last day"), "type": ("请假类型", "Type of leave"),
+    "reason": ("请假事由", "事由", "Reason"), "approver": ("审批人", "Approver"), "amount": ("金额", "Amount"),
+    "currency": ("金额", "Amount"), "category": ("费用类别", "Category"), "to": ("收件人", "To"),
+}  # fmt: skip
 HONEST = ("按规则办事，不是模型", "rules here, not a model")
 OFFERED = ("cs:form:open", "cs:say_")
 """Marks of buttons that belong to no card."""
@@ -48,19 +42,18 @@ async def play(desk: Office, language: str, wanted: dict[str, Any]) -> str:
         await desk.quiet()
     shown_buttons = [card for card in desk.cards(here) if card["ts"] not in known]
     cards = [deepcopy(card) for card in shown_buttons if not any(mark in str(card) for mark in OFFERED)]
-    said = read_new(desk, here, known)
+
+    def read_new() -> str:
+        return "\n".join(read_message_text(post) for post in desk.posts(here) if post["ts"] not in known)
+
+    said = read_new()
     if cards and not is_told(wanted, said):  # results are shown at the end of the run, by its steps
         await desk.press(person, cards[0], next(iter(choices_of(cards[0]) & {"confirm", "send"})))
         await desk.quiet()
-        said = read_new(desk, here, known)
+        said = read_new()
     last = "".join(desk.finals(here)[finals:][-1:])
     shown = " // ".join(f"{facts_of(card)} {read_message_text(card)[:80]!r}" for card in cards)
     return f"{judge(wanted, cards, said, last)}: {wanted['says']} → {shown or last!r}"
-
-
-def read_new(desk: Office, channel: str, known: set[str]) -> str:
-    """Return all that the bot has said since."""
-    return "\n".join(read_message_text(post) for post in desk.posts(channel) if post["ts"] not in known)
 
 
 def is_told(wanted: dict[str, Any], said: str) -> bool:
@@ -109,16 +102,17 @@ def fits(wanted: dict[str, Any], card: dict[str, Any]) -> bool:
 @pytest.mark.timeout(600 if LATE_S else 120)
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("file", DIALOGUES, ids=lambda file: file.stem)
-async def test_dialogues_are_served_or_answered_honestly(valkey: str, file: Path, language: str) -> None:
+async def test_dialogues_are_served_or_answered_honestly(valkey: str, redis: Redis, file: Path, language: str) -> None:
     """At least 85 % end as wanted or at the right form; the rest with an honest sentence and buttons."""
     dialogues = tomllib.loads(file.read_text(encoding="utf-8"))[language]
     outcomes = list[str]()
-    for dialogue in dialogues:
-        redis = await connect_redis(valkey)
-        await redis.flushall()
-        await redis.aclose()
-        async with office(valkey) as desk, desk.opened():
-            outcomes.append(await play(desk, language, dialogue))
+    async with office(valkey) as desk:
+        for dialogue in dialogues:  # each with a bot of its own, and with nothing of those before
+            await redis.flushall()
+            for room in desk.driver.ws.state.rooms.values():
+                room.messages.clear()
+            async with desk.opened():
+                outcomes.append(await play(desk, language, dialogue))
     counted = Counter(outcome.partition(":")[0] for outcome in outcomes)
     told = "\n".join(sorted(outcomes))
     print(f"{file.stem} {language}: {dict(counted)}")

@@ -92,10 +92,9 @@ async def test_connections_that_are_no_process_of_ours_are_told(
     assert [one.level for one in findings if one.text == SHARED_APP] == ["fail"] * bool(foreign)
 
 
-async def test_a_day_in_figures(desk: Office) -> None:
+async def test_a_day_in_figures_whose_labels_hold_no_person_no_place_and_no_text(desk: Office) -> None:
     """A request, its confirmation, its approval, a mail: each is counted once, by its outcome."""
-    assert desk.bot is not None
-    before = await scrape(health := watch_health(desk.bot))
+    before = await scrape(health := watch_health(desk.bot))  # of other tests in this process, too
     request = await desk.request_leave(ZHANG, "明天起请2天年假，去看父母，审批人李四")
     card = await desk.card(desk.dm(LI), request)
     await desk.press(LI, card, "approve")
@@ -131,17 +130,6 @@ async def test_a_day_in_figures(desk: Office) -> None:
     assert after[("countersign_store_up",)] == 1 and after[("countersign_queue_lanes",)] == 0
     assert abs(after[("countersign_clock_offset_seconds",)]) < 1
     assert after[("countersign_directory_age_seconds",)] < 600
-
-
-async def test_no_label_holds_a_person_a_place_or_a_text(desk: Office) -> None:
-    assert desk.bot is not None
-    health = watch_health(desk.bot)
-    before = await scrape(health)  # of other tests in this process, whose ids are shorter than any in life
-    request = await desk.request_leave(ZHANG, "明天起请2天年假，去看父母，审批人李四")
-    card = await desk.card(desk.dm(LI), request)
-    await desk.press(LI, card, "approve")
-    await desk.quiet()
-    after = await scrape(health)
     told = {label for key, value in after.items() if value != before.get(key) for label in key[1:]}
     assert len(told) > 20
     labels = {one.partition("=")[2] for one in told if not one.startswith("model=")}  # models are named in the settings
@@ -181,9 +169,9 @@ async def test_ready_only_while_it_can_work(redis: Redis) -> None:
         async def is_cut_off() -> bool:
             return False
 
-        health.is_connected = is_cut_off
-        health.phase = STOPPING
+        health.is_connected, health.phase = is_cut_off, STOPPING
         assert await fetch(port, "/readyz") == (503, "not ready: stopping, chat\n")
+
         assert (await fetch(port, "/healthz"))[0] == 200, "alive all the same: a new start would mend nothing"
         assert (await fetch(port, "/"))[0] == 404
     assert count(await scrape(health), "countersign_ready") == 0
@@ -191,7 +179,6 @@ async def test_ready_only_while_it_can_work(redis: Redis) -> None:
 
 async def test_without_redis_it_lives_is_not_ready_and_still_tells_its_figures(redis: Redis) -> None:
     away = StoreClient(host="127.0.0.1", port=1, retry=Retry(NoBackoff(), 0))
-
     health, port = watch_health(Bot(away).app), free_ports()
     health.phase = ""
     async with open_http_server(build_health_app(health), "127.0.0.1", port):

@@ -10,8 +10,8 @@ import pytest
 from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
 from bot.features.home import page as home_pages
 from bot.features.home.open_pages import HomeStore
-from tests.harness.office import ADMIN, ANN, LI, WANG, ZHANG, ZHAO, Office, found_request
-from tests.stories.behind import choose_language
+from bot.storage.preferences import Preferences
+from tests.harness.office import ADMIN, LI, WANG, ZHANG, ZHAO, Office, found_request
 
 LEAVE = "明天起请2天年假，去看父母，审批人李四"
 LONG = "明天起请2天年假，审批人李四，原因是" + "回老家看望父母，" * 40
@@ -34,22 +34,21 @@ async def press(office: Office, person: str, action: str, value: str = "") -> An
     return await office.driver.click_view_button(person, view["id"], action, value=wanted[0].get("value"))
 
 
-async def forge(office: Office, person: str, action: str, value: str) -> Any:
-    """Press a button that is not on the page."""
-    return await office.driver.forge_view_button(person, office.driver.homes[person]["id"], action, value)
-
-
 async def dialog(office: Office, person: str) -> dict[str, Any]:
     return dict(await office.until(lambda: office.driver.find_top_view(person)))
 
 
 async def submit(office: Office, person: str, **values: str) -> Any:
-    view = await dialog(office, person)
-    return await office.driver.submit_view(person, view["id"], values)
+    return await office.driver.submit_view(person, (await dialog(office, person))["id"], values)
 
 
 def shown(office: Office, person: str) -> str:
     return read_message_text(dict(office.driver.find_top_view(person) or {}))
+
+
+async def forge(office: Office, person: str, action: str, value: str) -> Any:
+    """Press a button that is not on the page."""
+    return await office.driver.forge_view_button(person, office.driver.homes[person]["id"], action, value)
 
 
 # Waiting tasks
@@ -60,7 +59,7 @@ async def test_a_task_is_approved_on_home_by_the_press_of_its_card(desk: Office)
     await desk.card(desk.dm(LI), request)
     english = ("Zhang San", "Tue 24 Nov 2026", "Wed 25 Nov 2026")
     for language, told in (("zh", ("张三", "11月24日 周二", "11月25日 周三")), ("en", english)):
-        await choose_language(desk, LI, language)
+        await desk.bot.stores.preferences.save_preferences(LI, Preferences(language=language))
         await open_home(desk, LI)
         facts = (*told, "zhangsan@example.com", "去看父母", "13")  # the facts for the decision
         await desk.until(lambda what=facts: all(one in read_home(desk, LI) for one in what))
@@ -124,31 +123,6 @@ async def test_what_is_too_long_for_home_is_opened_before_it_is_decided(
 # Their requests
 
 
-async def test_a_request_says_who_has_it_and_is_urged_by_its_confirmed_card(desk: Office) -> None:
-    request = await desk.request_leave(ZHANG, LEAVE)
-    await desk.card(desk.dm(LI), request)
-    for language, held in (("zh", "在李四处，2026-11-23 10:00 起"), ("en", "With Li Si since 2026-11-23 10:00")):
-        await choose_language(desk, ZHANG, language)
-        await open_home(desk, ZHANG)
-        await desk.until(lambda words=held: words in read_home(desk, ZHANG))
-    before = len(await desk.journal())
-    await press(desk, ZHANG, "cs:home:urge", request)
-    view = await dialog(desk, ZHANG)
-    assert "Li Si" in read_message_text(view) and view["submit"]["text"] == "Urge"
-    assert len(await desk.journal()) == before, "nothing happens by looking"
-    assert (await submit(desk, ZHANG)).ok and desk.driver.find_top_view(ZHANG) is None
-    await desk.until(lambda: "请您尽快处理" in desk.said(desk.dm(LI)))
-    await desk.quiet()
-    sealed = [one for one in await desk.journal() if one.kind == "effect.done" and one.text == "urge_task"]
-    assert len(sealed) == 1
-    desk.driver.ws.state.stacks.pop(ZHANG, None)
-    await forge(desk, ZHANG, "cs:home:urge", request)
-    words = read_message_text(await dialog(desk, ZHANG))
-    assert f"{request}: This request was urged a short while ago; you can urge again at" in words, (
-        "the refusal names it"
-    )
-
-
 async def test_what_is_approved_is_withdrawn_from_home_with_a_reason_that_who_agrees_reads(desk: Office) -> None:
     request = await desk.request_leave(ZHANG, LEAVE)
     await desk.press(LI, await desk.card(desk.dm(LI), request), "approve")
@@ -196,7 +170,7 @@ async def test_a_reason_stays_when_what_was_shown_has_changed(desk: Office) -> N
 async def test_what_changed_since_it_was_shown_is_shown_again_and_not_done(
     desk: Office, monkeypatch: pytest.MonkeyPatch, is_sealed: bool
 ) -> None:
-    """With its control: without the seal, another person is urged than was shown."""
+    """With its control: without the seal, another person is urged than was shown. Nobody is urged by a look."""
     if not is_sealed:
         monkeypatch.setattr("bot.features.home.actions.compute_shown_hash", lambda proposal, language: "same")
     request = await desk.request_leave(ZHANG, "明天起请10天年假，去看父母，审批人李四")
@@ -209,11 +183,20 @@ async def test_what_changed_since_it_was_shown_is_shown_again_and_not_done(
     await desk.quiet()
     await submit(desk, ZHANG)
     if is_sealed:
-        assert "刚刚有变化" in shown(desk, ZHANG) and "王五" in shown(desk, ZHANG)
+        view = await dialog(desk, ZHANG)
+        assert "刚刚有变化" in read_message_text(view) and "王五" in read_message_text(view)
+        assert view["submit"]["text"] == "催办"
         assert not [one for one in await desk.journal() if one.text == "urge_task"], "nobody was urged"
         await submit(desk, ZHANG)
     await desk.until(lambda: "asks you to decide soon" in desk.said(desk.dm(WANG)))
     assert "请您尽快处理" not in desk.said(desk.dm(LI))
+    await desk.quiet()
+    sealed = [one for one in await desk.journal() if one.kind == "effect.done" and one.text == "urge_task"]
+    assert len(sealed) == 1
+    desk.driver.ws.state.stacks.pop(ZHANG, None)
+    await forge(desk, ZHANG, "cs:home:urge", request)
+    refusal = read_message_text(await dialog(desk, ZHANG))
+    assert request in refusal and "刚催过" in refusal
 
 
 # Deputies
@@ -230,7 +213,8 @@ async def test_a_stand_in_is_set_and_ended_from_home(desk: Office) -> None:
     await submit(desk, LI, deputy=ZHAO, first_day="2026-11-23", last_day="2026-11-27")
     review = await dialog(desk, LI)
     assert review["id"] != view["id"] and "zhaoliu@example.com" in read_message_text(review), "who is meant is shown"
-    assert not await desk_delegations(desk, LI), "and nothing has happened yet"
+    engine, day = desk.bot.resources.engine, desk.bot.stores.clock.today()
+    assert not await engine.list_delegations(LI, day), "and nothing has happened yet"
     await submit(desk, LI)
     assert desk.driver.find_top_view(LI) is None
     await desk.until(lambda: "赵六正在代理审批" in read_home(desk, LI))
@@ -246,13 +230,7 @@ async def test_a_stand_in_is_set_and_ended_from_home(desk: Office) -> None:
     assert "赵六" in read_message_text(await dialog(desk, LI))
     await submit(desk, LI)
     await desk.until(lambda: "没有代理人" in read_home(desk, LI))
-    assert not await desk_delegations(desk, LI)
-
-
-async def desk_delegations(office: Office, person: str) -> Any:
-    assert office.bot is not None
-    builder = office.bot.ingress.features.home.builder
-    return await builder.core.tool_services.engine.list_delegations(person, builder.core.stores.clock.today())
+    assert not await engine.list_delegations(LI, day)
 
 
 # Decisions, settings, operations
@@ -289,7 +267,7 @@ async def test_the_language_and_the_steps_of_one_person(desk: Office) -> None:
     assert not [m for m in lines if any(b["type"] == "plan" for b in m.get("blocks") or [])], "no plan for them"
     await open_home(desk, LI)
     assert "等我处理" in read_home(desk, LI), "nobody else reads otherwise"
-    assert desk.bot and desk.bot.ingress.features.home.builder.core.stores.preferences.get_steps(ZHANG) == "replies"
+    assert desk.bot.stores.preferences.get_steps(ZHANG) == "replies"
 
 
 async def test_the_morning_list_is_switched_on_and_off_beside_them(empty: Office) -> None:
@@ -307,11 +285,9 @@ async def test_the_morning_list_is_switched_on_and_off_beside_them(empty: Office
 
 
 async def test_how_the_installation_does_is_for_administrators_and_the_handler_asks_again(desk: Office) -> None:
+    words = ("系统状态", "队列正常", "没有处理失败的事", "今天：模型回复", "模型 rehearsal：正常")
     await open_home(desk, ADMIN)
-    page = read_home(desk, ADMIN)
-    assert all(
-        word in page for word in ("系统状态", "队列正常", "没有处理失败的事", "今天：模型回复", "模型 rehearsal：正常")
-    )
+    assert all(word in read_home(desk, ADMIN) for word in words)
     await press(desk, ADMIN, "cs:home:operations")
     assert "队列正常" in read_message_text(await dialog(desk, ADMIN))
     await open_home(desk, ZHANG)
@@ -339,7 +315,6 @@ async def test_the_control_without_marks_an_open_page_goes_stale(desk: Office, m
     request = await desk.request_leave(ZHANG, LEAVE)
     await desk.card(desk.dm(LI), request)
     await desk.quiet()
-    assert desk.bot is not None
     await HomeStore(desk.bot.stores.redis, desk.bot.stores.lanes.keys).mark_person(ZHAO)
     await desk.until(lambda: len(published(desk, ZHAO)) == 2)  # a person marked later has a new page
     assert request not in read_home(desk, LI) and len(published(desk, LI)) == 1
@@ -353,19 +328,9 @@ def published(office: Office, person: str) -> list[Any]:
 @pytest.mark.slow
 async def test_a_storm_of_changes_is_few_pages(desk: Office) -> None:
     await open_home(desk, LI)
-    assert desk.bot is not None
     homes, began = HomeStore(desk.bot.stores.redis, desk.bot.stores.lanes.keys), time.monotonic()
     before = len(desk.driver.list_call_arguments("views.publish"))
     while time.monotonic() - began < 3.0:
         await asyncio.gather(*(homes.mark_person(LI) for _ in range(10)))
     published = len(desk.driver.list_call_arguments("views.publish")) - before
     assert 1 <= published <= 3, "one in two seconds"
-
-
-async def test_newcomers_are_shown_how_to_begin(desk: Office) -> None:
-    await open_home(desk, ANN.id)
-    page = read_home(desk, ANN.id)
-    assert "New here?" in page and "a day of annual leave" in page and "Request…" in page
-    await desk.request_leave(ZHANG, LEAVE)
-    await open_home(desk, ZHANG)
-    assert "第一次用" not in read_home(desk, ZHANG)

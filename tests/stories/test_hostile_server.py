@@ -64,8 +64,7 @@ async def test_every_attack_in_an_answer_costs_one_observation(
         for number, attack in enumerate(ATTACKS):
             script = [calls(("v__do", {"attack": attack})), calls(("v__do", {"attack": ""})), ModelReply(text="好了。")]
             here = Bot(redis, script, mcp_tools=fleet, tools_most=60)
-            await here.put_message("试试", id=f"Ev{number}")
-            await here.work()
+            await here.send("试试", id=f"Ev{number}")
             assert "好了。" in here.chat.texts()[-1], attack
             assert len(here.model.requests) == 3, f"{attack}: one observation"
             last = [m for m in here.model.requests[-1] if m["role"] == "tool"]
@@ -87,8 +86,7 @@ async def test_names_shadow_nothing_and_odd_ones_are_left_out(redis: Redis, worl
         assert all(fleet[name].gate is Gate.CONFIRM for name in names), "nothing says that it only reads"
         here = Bot(redis, [calls(("decide_task", {"task_id": "L-0001-1"})), calls(("v__decide_task", {})), DONE],
                    mcp_tools=fleet, tools_most=60)  # fmt: skip
-        await here.put_message("同意吧")
-        await here.work()
+        await here.send("同意吧")
         [card] = here.chat.cards()
         assert card.title == translate("title.server", "zh", server="v", tool="decide_task")
         assert dict(card.facts)["外部服务"] == "v", "whose tool it is stands on its card"
@@ -102,8 +100,7 @@ async def test_what_a_server_says_of_its_tool_reaches_no_card(redis: Redis, worl
         assert tool.gate is Gate.CONFIRM, "the setting wins over the hint"
         assert len(tool.purpose) < PURPOSE + 200 and not has_invisible(tool.purpose + json.dumps(tool.schema))
         here = Bot(redis, [calls(("v__pay", {"a": "5"})), DONE], mcp_tools=fleet, tools_most=60)
-        await here.put_message("付")
-        await here.work()
+        await here.send("付")
         [card] = here.chat.cards()
         blocks = json.dumps([list(part.blocks) for said in here.chat.posts for part in render_post(said.post)])
         assert "IMPORTANT" not in blocks and dict(card.facts)["a"] == '"5"'

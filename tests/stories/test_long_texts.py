@@ -13,16 +13,17 @@ from bot.core.i18n import translate
 from bot.core.records import EffectState
 from tests.harness.memory_bot import Bot
 from tests.harness.office import CHAT, LI, ZHANG, Office, read_message_key, read_message_text
+from tests.harness.presses import rewrite
 from tests.harness.scripted_model import ScriptedModel
-from tests.stories.behind import rewritten
 from tests.stories.script import DONE, calls
-from tests.tools.mcp.running import World
+from tests.tools.mcp.running import World, alive
 from tools.mcp.fleet import McpToolset
+from tools.spec import TextRef
 
 TEXT = "".join(f"{n}. 每个人都要读到这一行 <!channel> `x`\n" for n in range(600)) + "最后一行：转 9,999 元"
 """A long text whose last line matters."""
+ALTERED = TextRef(key="error.altered")
 WRITE = calls(("wiki__write_page", {"title": "规定", "text": TEXT}))
-WROTE = ModelReply(text="写好了。")
 
 
 def wrote(world: World) -> bool:
@@ -30,58 +31,51 @@ def wrote(world: World) -> bool:
     return "\n".join(world.done) == f"write 规定: {TEXT} ()"
 
 
-async def proposed(redis: Redis, wiki: McpToolset, *then: ModelReply) -> Bot:
-    here = Bot(redis, [WRITE, *(then or (DONE,))], mcp_tools=wiki, tools_most=60)
-    await here.put_message("在 wiki 里写一个页面")
-    await here.work()
-    return here
-
-
-async def test_confirmed_only_where_all_of_it_was_read(redis: Redis, wiki: McpToolset, world: World) -> None:
-    here = await proposed(redis, wiki)
+@pytest.mark.parametrize("is_altered", [False, True])
+async def test_confirmed_only_where_all_of_it_was_read_and_unless_it_was_altered_since(
+    redis: Redis, wiki: McpToolset, world: World, is_altered: bool
+) -> None:
+    here = Bot(redis, [WRITE, DONE], mcp_tools=wiki, tools_most=60)
+    await here.send("在 wiki 里写一个页面")
     [card] = here.chat.cards()
     told = dict(card.facts)
     assert told["title"] == '"规定"'
     assert told["text"] == translate("fact.in_dialog", "zh", n=len(TEXT) + 2), "with its quotes"
-    await here.put_press(card, "confirm", id="bare")
-    await here.work()
-    assert world.done == [] and here.chat.ephemerals == [("U1", translate("refused.no_form", "zh"))], (
-        "nothing was read yet"
-    )
+    await here.press(card, "confirm", id="bare")
+    assert world.done == [], "nothing was read yet"
+    assert here.chat.ephemerals == [("U1", translate("refused.no_form", "zh"))]
+    if is_altered:
+        proposal = (await here.load_approval()).proposal
+        arguments = {**proposal.args["arguments"], "text": TEXT.replace("9,999", "99,999")}
+        await rewrite(here, proposal=proposal.model_copy(update={"args": {**proposal.args, "arguments": arguments}}))
     await here.put_press(card, "confirm", id="read", form={})
-    await here.put_press(card, "confirm", id="read twice", form={})
-    await here.work()
+    await here.press(card, "confirm", id="read twice", form={})
+    if is_altered:
+        approval = await here.load_approval()
+        assert world.done == [] and (approval.effect, approval.failure) == (EffectState.FAILED, ALTERED)
+        return
     assert wrote(world) and (await here.load_approval()).effect is EffectState.DONE
     assert len(here.chat.ephemerals) == 1, "the card answers the second press"
-
-
-@pytest.fixture
-def settings(world: World, tmp_path: Path) -> dict[str, Any]:
-    file = tmp_path / "mcp.toml"
-    file.write_text(f"[servers.wiki]\ncommand = {json.dumps(world.server('wiki').command)}\n", encoding="utf-8")
-    return {"model": ScriptedModel([WRITE, WROTE]), "mcp_file": file}
 
 
 def read(desk: Office, view: dict[str, Any]) -> str:
     """Return the text of a dialog below its subject, as people read it. On Feishu it stands in messages above."""
     if CHAT == "feishu":
-        told = [
-            one["card"]["body"]["elements"]
-            for one in desk.posts(desk.dm(ZHANG))
-            if read_message_key(one).endswith(":read")
-        ]
-        return "".join(one["text"]["content"] for elements in told for one in elements).partition("\n")[2]
+        told = [one["card"]["body"] for one in desk.posts(desk.dm(ZHANG)) if read_message_key(one).endswith(":read")]
+        return "".join(one["text"]["content"] for body in told for one in body["elements"]).partition("\n")[2]
     line = [block["type"] for block in view["blocks"]].index("divider")
     texts = [block["text"]["text"] for block in view["blocks"][line + 1 :]]
     return "".join(unescape_text(text).split("```\n", 1)[1].removesuffix("\n```") for text in texts)
 
 
 async def test_in_the_workspace_it_is_read_to_its_last_line_and_then_confirmed(
-    empty: Office, world: World, settings: dict[str, Any]
+    empty: Office, world: World, tmp_path: Path
 ) -> None:
-    """The test uses the real bot. A dialog that cannot be shown confirms nothing and says so. A restart between reading
-    and confirming changes nothing."""
-    here = empty.dm(ZHANG)
+    """The real bot with a server by its setting. A dialog that cannot be shown confirms nothing and says so. A restart
+    between reading and confirming changes nothing."""
+    here, file = empty.dm(ZHANG), tmp_path / "mcp.toml"
+    file.write_text(f"[servers.wiki]\ncommand = {json.dumps(world.server('wiki').command)}\n", encoding="utf-8")
+    settings = {"model": ScriptedModel([WRITE, ModelReply(text="写好了。")]), "mcp_file": file}
     async with empty.opened(**settings):
         await empty.says(ZHANG, "在 wiki 里写一个页面")
         card = await empty.card(here)
@@ -98,20 +92,5 @@ async def test_in_the_workspace_it_is_read_to_its_last_line_and_then_confirmed(
     async with empty.opened(**settings):
         assert not (await empty.driver.submit_view(ZHANG, view["id"], {})).error
         await empty.until(lambda: "执行了「write_page」" in empty.said(here))
-    assert wrote(world)
-
-
-async def test_arguments_changed_after_they_were_read_are_not_used(
-    empty: Office, redis: Redis, world: World, settings: dict[str, Any]
-) -> None:
-    async with empty.opened(**settings):
-        await empty.says(ZHANG, "在 wiki 里写一个页面")
-        card = await empty.card(empty.dm(ZHANG))
-        await empty.press(ZHANG, card, "confirm")
-        view = await empty.until(lambda: empty.driver.find_top_view(ZHANG))
-        [approval] = await empty.approvals.list_open_approvals()
-        arguments = {**approval.proposal.args["arguments"], "text": TEXT.replace("9,999", "99,999")}
-        await rewritten(redis, approval.id, args={**approval.proposal.args, "arguments": arguments})
-        await empty.driver.submit_view(ZHANG, view["id"], {})
-        await empty.until(lambda: translate("error.altered", "zh") in empty.said(empty.dm(ZHANG)))
-    assert world.done == []
+        pid = world.pid
+    assert wrote(world) and not alive(pid), "the server has ended with the bot"

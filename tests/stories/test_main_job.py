@@ -1,7 +1,8 @@
 """The main job as people experience it: from a message to a started request."""
 
 from tests.harness.office import LI, WANG, ZHANG, Office
-from tests.stories.behind import DECISION, PREVIEW, choices_of, facts_of, request_of, requests_of
+from tests.stories.behind import DECISION, PREVIEW, choices_of, facts_of, request_of
+from tests.stories.script import requests_of
 
 
 async def test_b_ten_days_off_with_a_stomach_ache(desk: Office) -> None:
@@ -18,7 +19,7 @@ async def test_b_ten_days_off_with_a_stomach_ache(desk: Office) -> None:
         "二级审批人": "王五",
     }, "every field, the days worked out, and the second level that more than three days bring"
     assert choices_of(preview) == PREVIEW
-    assert await requests_of(desk, ZHANG) == (), "nothing happens before the button"
+    assert await requests_of(desk.bot.stores.redis, ZHANG) == [], "nothing happens before the button"
     assert not desk.cards(desk.dm(LI))
 
     before = facts_of(preview)
@@ -53,6 +54,6 @@ async def test_a_ten_day_leave_with_two_approvers_takes_few_calls(desk: Office) 
 async def test_the_bot_speaks_the_language_chosen_on_the_page_from_the_next_sentence_on(desk: Office) -> None:
     assert "没有等您处理的事。" in await desk.answer(ZHANG, "待办")
     await desk.driver.set_locale(ZHANG, "en-US")
-    known = desk.bot.resources.platform.directory if desk.bot else None
-    await desk.until(lambda: known and (person := known.find_known_person(ZHANG)) and person.language == "en")
+    known = desk.bot.resources.platform.directory
+    await desk.until(lambda: (person := known.find_known_person(ZHANG)) and person.language == "en", 15)
     assert "Nothing waits for you." in await desk.answer(ZHANG, "tasks")

@@ -46,6 +46,7 @@ async def test_a_half_day_keeps_its_half_and_a_name_that_nobody_has_stays_empty(
 
 
 async def test_a_mail_and_a_stand_in_are_forms_too(desk: Office) -> None:
+    assert {*TOOL_FORMS} == {*TOOLS_BY_FORM}, "every form that a model may offer opens"
     shown = values_of(await open_form(desk, await ask(desk, "给王五写封信")))
     assert shown == {"to": [WANG], "subject": "", "body": ""}
     refused = await desk.fill(ZHANG, to=[WANG], subject="项目", body="【请填写内容】")
@@ -59,17 +60,12 @@ async def test_a_mail_and_a_stand_in_are_forms_too(desk: Office) -> None:
     assert await desk.card(desk.dm(ZHANG), "王五")
 
 
-def test_every_form_that_a_model_may_offer_opens() -> None:
-    assert {*TOOL_FORMS} == {*TOOLS_BY_FORM}
-
-
 async def test_a_sentence_is_said_once_by_the_person_whom_the_answer_is_for(desk: Office) -> None:
     answer = await ask(desk, "放首歌听听")
     (button,) = [b for b in list_buttons(answer) if b["text"]["text"] == "我的待办"]
     run = str(button["value"]).partition(".")[0]
     place = Place(team="T0LOCAL", channel=desk.dm(WANG), direct=True)
     press = Click(id="p1", approval=run, version=1, choice="say_3", person=WANG, place=place)
-    assert desk.bot is not None
     await desk.bot.ingress.accept_click(press)
     await desk.quiet()
     assert [one.text for one in await desk.journal() if one.kind == "run.refused"] == ["not_writer"]
@@ -77,15 +73,13 @@ async def test_a_sentence_is_said_once_by_the_person_whom_the_answer_is_for(desk
     await desk.until(lambda: "没有等您处理的事" in desk.said(desk.dm(ZHANG)))
     await desk.bot.ingress.accept_click(press.model_copy(update={"id": "p2", "person": ZHANG}))
     await desk.quiet()
-    assert [one.text for one in await desk.journal(kinds=["run.answered"])] == ["say_3"], (
-        "the sentence is in no journal"
-    )
+    [answered] = await desk.journal(kinds=["run.answered"])
+    assert answered.text == "say_3", "the sentence is in no journal"
 
 
 async def test_only_the_person_whom_the_answer_is_for_sees_what_they_said(desk: Office) -> None:
     answer = await ask(desk, "大概12月7号到9号请病假")
     run = str(next(list_buttons(answer))["value"]).partition(".")[0]
-    assert desk.bot is not None
     for person, kind in ((ZHANG, "sick"), (LI, "")):
         form = FormSubmission(id="", person=person, process="", offer=f"{run}.0")
         dialog = await desk.bot.ingress.build_form(form)

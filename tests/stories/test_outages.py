@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,9 @@ MODEL_DOWN = "现在连不上语言模型"
 MODEL_UNFIT = "语言模型现在用不了"
 
 
-def told_down(office: Office, channel: str, words: str = MODEL_DOWN) -> int:
-    """Count the messages that tell people in these words that the model is unreachable."""
-    return len([one for one in office.posts(channel) if words in read_message_text(one)])
+def told_down(office: Office, words: str) -> int:
+    """Count the messages that tell Zhang San in these words that the model is unreachable."""
+    return len([one for one in office.posts(office.dm(ZHANG)) if words in read_message_text(one)])
 
 
 def refused(end: Ended, *words: str) -> None:
@@ -41,21 +42,22 @@ def refused(end: Ended, *words: str) -> None:
         assert word in end.err, end.err
 
 
-# Redis
-
-
-async def killed(url: str) -> None:
-    """Send SIGKILL to the server."""
-    client = await connect_redis(url)
-    server = int((await client.info("server"))["process_id"])
-    await client.aclose()
-    os.kill(server, signal.SIGKILL)
-
-
-async def test_redis_gone_for_a_while_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    """One message is being handled when Redis dies; one is written, and delivered twice, while it is down."""
+@pytest.fixture
+async def own_redis(tmp_path: Path) -> AsyncIterator[EmbeddedRedis]:
     redis = EmbeddedRedis(tmp_path)
-    at_work, go_on = asyncio.Event(), asyncio.Event()
+    yield redis
+    await redis.close()
+
+
+async def find_server(redis: EmbeddedRedis) -> int:
+    """Return the process id of the running server."""
+    async with await connect_redis(redis.url) as client:
+        return int((await client.info("server"))["process_id"])
+
+
+async def test_redis_gone_for_a_while_loses_and_doubles_nothing(own_redis: EmbeddedRedis) -> None:
+    """One message is being handled when Redis dies; one is written, and delivered twice, while it is down."""
+    at_work, go_on, url = asyncio.Event(), asyncio.Event(), await own_redis.ensure_running()
 
     async def slow(messages: Messages) -> ModelReply:
         at_work.set()
@@ -63,62 +65,40 @@ async def test_redis_gone_for_a_while_loses_and_doubles_nothing(tmp_path: Path) 
         return ModelReply(text=re.findall("第.句", str(messages[-1]["content"]))[-1] + "的回答")
 
     model = ScriptedModel([slow] * 9)
-    try:
-        async with office(await redis.ensure_running(), redelivery=(0.5, 1, 2)) as desk, desk.opened(model=model):
-            here = desk.dm(ZHANG)
-            await desk.says(ZHANG, "第一句")
-            await at_work.wait()
-            await killed(redis.url)
-            go_on.set()
-            await desk.says(ZHANG, "第二句")
-            await desk.until(lambda: [one for one in desk.driver.sent_envelopes if one["retry_attempt"] == 2])
-            await redis.ensure_running()
-            await desk.until(lambda: len(desk.finals(here)) >= 2)
-            await desk.answer(ZHANG, "第三句")
-            await desk.quiet()
-            assert [text[:3] for text in desk.finals(here)] == ["第一句", "第二句", "第三句"]
-    finally:
-        await redis.close()
+    async with office(url, redelivery=(0.5, 1, 2)) as desk, desk.opened(model=model):
+        here = desk.dm(ZHANG)
+        await desk.says(ZHANG, "第一句")
+        await at_work.wait()
+        os.kill(await find_server(own_redis), signal.SIGKILL)
+        go_on.set()
+        await desk.says(ZHANG, "第二句")
+        await desk.until(lambda: [one for one in desk.driver.sent_envelopes if one["retry_attempt"] == 2])
+        await own_redis.ensure_running()
+        await desk.until(lambda: len(desk.finals(here)) >= 2)
+        await desk.answer(ZHANG, "第三句")
+        await desk.quiet()
+        assert [text[:3] for text in desk.finals(here)] == ["第一句", "第二句", "第三句"]
 
 
 async def test_a_press_while_redis_stands_still_is_said_to_be_taken_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slack shows an error by then. The press is carried out when Redis continues, and the presser is told."""
     monkeypatch.setattr(listeners, "ACK_S", 0.3)
-    redis = EmbeddedRedis(tmp_path)
-    try:
-        async with (
-            office(await redis.ensure_running()) as desk,
-            desk.opened(model=ScriptedModel([mail(), DONE])),
-            await connect_redis(redis.url) as client,
-        ):
-            server = int((await client.info("server"))["process_id"])
-            await desk.says(ZHANG, "给李四发邮件")
-            card = await desk.card(desk.dm(ZHANG), MAIL["subject"])
-            os.kill(server, signal.SIGSTOP)
-            try:
-                pressing = asyncio.create_task(desk.press(ZHANG, card, "send"))
-                await desk.until(lambda: "还不能确定" in desk.whispers(ZHANG))
-                assert not desk.mails
-            finally:
-                os.kill(server, signal.SIGCONT)
-            await desk.until(lambda: "不过已经收下" in desk.whispers(ZHANG))
-            await desk.until(lambda: desk.mails)
-            await cancel_and_wait([pressing])
-    finally:
-        await redis.close()
-
-
-# Mail
-
-
-async def asked(office: Office) -> str:
-    """Let Zhang San press Send; return the channel."""
-    await office.says(ZHANG, "给李四发邮件")
-    here = office.dm(ZHANG)
-    await office.press(ZHANG, await office.card(here, MAIL["subject"]), "send")
-    return here
+    async with office(await own_redis.ensure_running()) as desk, desk.opened(model=ScriptedModel([mail(), DONE])):
+        await desk.says(ZHANG, "给李四发邮件")
+        card = await desk.card(desk.dm(ZHANG), MAIL["subject"])
+        server = await find_server(own_redis)
+        os.kill(server, signal.SIGSTOP)
+        try:
+            pressing = asyncio.create_task(desk.press(ZHANG, card, "send"))
+            await desk.until(lambda: "还不能确定" in desk.whispers(ZHANG))
+            assert not desk.mails
+        finally:
+            os.kill(server, signal.SIGCONT)
+        await desk.until(lambda: "不过已经收下" in desk.whispers(ZHANG))
+        await desk.until(lambda: desk.mails)
+        await cancel_and_wait([pressing])
 
 
 @pytest.mark.parametrize(
@@ -129,7 +109,9 @@ async def test_a_connection_broken_while_the_mail_went_out_is_unknown_and_a_pers
 ) -> None:
     empty.mailbox.fail_next_mail(fault)
     async with empty.opened(model=ScriptedModel([mail(), DONE])):
-        here = await asked(empty)
+        here = empty.dm(ZHANG)
+        await empty.says(ZHANG, "给李四发邮件")
+        await empty.press(ZHANG, await empty.card(here, MAIL["subject"]), "send")
         card = await empty.card(here, "不知道有没有完成")
         assert choices_of(card) == {"happened", "redo"}
         assert "不知道是否完成" in (await empty.until(lambda: empty.finals(here)))[0], "the receipt is honest"
@@ -141,54 +123,49 @@ async def test_a_connection_broken_while_the_mail_went_out_is_unknown_and_a_pers
         assert len(empty.mails) == before + more
 
 
-# The model
-
-
-TROUBLES = {
-    "500": Raw(b"oops", 500),
-    "429": Raw({"error": {"message": "slow down"}}, 429, {"Retry-After": "0"}),
-    "HTML": Raw(b"<html>502 Bad Gateway</html>"),
-    "HTML as JSON": Raw(b"<html>502 Bad Gateway</html>", headers={"Content-Type": "application/json"}),
-    "half a body": Raw(b'{"choices": [{"mess', headers={"Content-Type": "application/json"}),
-    "a string": Raw("just text"),
-    "dropped": Raw(status=0),
-}
-UNFIT = {
-    "401": Raw({"error": {"message": "bad key"}}, 401),
-    "404": Raw({"error": {"message": "no such model"}}, 404),
-    "402": Raw({"error": {"message": "no credit"}}, 402),
-    "quota": Raw({"error": {"message": "no credit", "code": "insufficient_quota"}}, 429),
-    "unknown model": Raw(
-        {"error": {"message": "The requested model 'm' does not exist.", "code": "model_not_found"}}, 400
-    ),
-}
+BROKEN = {"Content-Type": "application/json"}
+TROUBLES = (
+    Raw(b"oops", 500),
+    Raw({"error": {"message": "slow down"}}, 429, {"Retry-After": "0"}),
+    Raw(b"<html>502 Bad Gateway</html>"),
+    Raw(b"<html>502 Bad Gateway</html>", headers=BROKEN),
+    Raw(b'{"choices": [{"mess', headers=BROKEN),
+    Raw("just text"),
+    Raw(status=0),
+)
+UNFIT = (
+    Raw({"error": {"message": "bad key"}}, 401),
+    Raw({"error": {"message": "no such model"}}, 404),
+    Raw({"error": {"message": "no credit"}}, 402),
+    Raw({"error": {"message": "no credit", "code": "insufficient_quota"}}, 429),
+    Raw({"error": {"message": "The requested model 'm' does not exist.", "code": "model_not_found"}}, 400),
+)
 """Errors that only administrators can fix."""
 
 
-@pytest.mark.parametrize(("words", "others"), [(MODEL_DOWN, MODEL_UNFIT), (MODEL_UNFIT, MODEL_DOWN)])
+@pytest.mark.parametrize(
+    ("troubles", "words", "others"), [(TROUBLES, MODEL_DOWN, MODEL_UNFIT), (UNFIT, MODEL_UNFIT, MODEL_DOWN)]
+)
 async def test_messages_are_kept_while_the_model_is_away_and_answered_in_order(
-    empty: Office, model: Endpoint, words: str, others: str, subtests: pytest.Subtests
+    empty: Office, model: Endpoint, troubles: tuple[Raw, ...], words: str, others: str, subtests: pytest.Subtests
 ) -> None:
     """One outage after another: people are told once per outage, not at every try."""
     here = empty.dm(ZHANG)
     async with empty.opened():
-        for times, (name, trouble) in enumerate((TROUBLES if words == MODEL_DOWN else UNFIT).items(), 1):
-            with subtests.test(name):
+        for times, trouble in enumerate(troubles, 1):
+            with subtests.test(str(trouble)):
                 model.past_end, asked = trouble, len(model.asked)
                 await empty.says(ZHANG, "第一句是什么？")
                 await empty.until(lambda n=asked: len(model.asked) > n)  # the second is written after the first
                 await empty.says(ZHANG, "第二句是什么？")
-                await empty.until(lambda n=times: told_down(empty, here, words) == n)
+                await empty.until(lambda n=times: told_down(empty, words) == n)
                 await empty.until(lambda n=asked: len(model.asked) >= n + 4)
                 assert len(empty.finals(here)) == 2 * (times - 1)
                 model.then(said("第一句的回答"), said("第二句的回答"))
                 await empty.until(lambda n=times: len(empty.finals(here)) == 2 * n)
                 await empty.quiet()
                 assert [text[:5] for text in empty.finals(here)[-2:]] == ["第一句的回", "第二句的回"]
-                assert told_down(empty, here, words) == times and told_down(empty, here, others) == 0
-
-
-# Slack
+                assert told_down(empty, words) == times and told_down(empty, others) == 0
 
 
 async def test_a_card_arrives_once_and_is_brought_up_to_date_whatever_slack_does(
@@ -211,9 +188,6 @@ async def test_a_card_arrives_once_and_is_brought_up_to_date_whatever_slack_does
                 cards = [one for one in empty.posts(here) if one["blocks"][0]["type"] == "header"]
                 assert len(cards) == number and f"E-000{number}" in read_message_text(cards[-1])
                 assert len(await requests_of(bot.stores.redis, ZHANG)) == number
-
-
-# The program
 
 
 @pytest.mark.slow

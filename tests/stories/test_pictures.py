@@ -1,6 +1,8 @@
 """Pictures that a model sees: the values it reads are proposed and marked; any other text in them has no effect."""
 
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -9,13 +11,34 @@ from redis.asyncio import Redis
 from bot.agent.model import Messages, ModelReply
 from bot.dev.evaluation.shown_blocks import read_message_text
 from bot.features.files.picture_reader import MERCHANT, parse_reading
+from tests.harness.budget import took
 from tests.harness.files import pdf, png
 from tests.harness.office import LI, ZHANG, Office
-from tests.harness.seeing_model import SeeingModel
 from tests.stories.script import DONE, calls, requests_of
 
 READ = {"amount": "86.50", "currency": "CNY", "date": "2026-11-20", "merchant": "滴滴出行"}
 START = {"process": "expense", "form": {"category": "transport", "approver": "李四"}}
+
+
+@dataclass
+class SeeingModel:
+    """A model that reads each picture as `reading`, and answers people by `talk`."""
+
+    reading: str
+    talk: Callable[[Messages], ModelReply]
+    tokens: int = 10
+    """Tokens of each picture."""
+    pictures: list[Messages] = field(default_factory=list)
+    talks: list[Messages] = field(default_factory=list)
+
+    async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
+        asked: Messages = json.loads(f"[{','.join(messages)}]")
+        if any(isinstance(one["content"], list) for one in asked):
+            assert not extra, "who reads a picture has no tools"
+            self.pictures.append(asked)
+            return took(ModelReply(text=self.reading), self.tokens)
+        self.talks.append(asked)
+        return self.talk(asked)
 
 
 def last_role(messages: Messages) -> str:

@@ -1,14 +1,12 @@
 """Readers of content, over the real protocols: channels, guests, Slack Connect, settings, and who stops what."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from bot.dev.workspace.world import WorkspaceMember
 from tests.harness.office import ADMIN, ANN, GENERAL, WANG, ZHANG, Office, name_id, office, read_message_text
 
 OWNER = WorkspaceMember(name_id("U07OWNER"), "owner", "老板", email="owner@example.com", locale="en-US", is_admin=True)
-SENT, CARD = "I have sent it to you in our DM.", "The card is in our DM. Please look at it there."
+SENT = "I have sent it to you in our DM."
 
 
 def in_thread(desk: Office, thread: str) -> list[str]:
@@ -27,12 +25,9 @@ async def test_control_among_colleagues_what_is_no_secret_is_answered_in_the_thr
     thread = await desk.driver.mention_bot(ANN.id, GENERAL, "what can I ask for?")
     await desk.until(lambda: any("On record" in text for text in in_thread(desk, thread)))
     await desk.quiet()
-    assert not desk.posts(desk.dm(ANN.id)) and len(desk.driver.list_call_arguments("conversations.members")) == 1, (
-        "asked once"
-    )
+    assert not desk.posts(desk.dm(ANN.id))
+    assert len(desk.driver.list_call_arguments("conversations.members")) == 1, "asked once"
 
-
-# Settings
 
 PLAIN = {"openai_model": "gpt-x", "approval_ttl_hours": 12.0}
 HIDDEN = {
@@ -46,16 +41,11 @@ HIDDEN = {
 }
 
 
-@pytest.fixture
-async def company(valkey: str) -> AsyncIterator[Office]:
-    async with office(valkey, more=(OWNER,)) as opened:
-        yield opened
-
-
-async def test_settings_show_an_employee_what_concerns_them_and_an_administrator_all_without_secrets(
-    company: Office,
+async def test_settings_show_an_administrator_all_without_secrets_and_an_owner_reads_nobodys_request(
+    valkey: str,
 ) -> None:
-    async with company.opened(**PLAIN, **HIDDEN):
+    """Employees see what concerns them. To run the workspace is no role of the company's."""
+    async with office(valkey, more=(OWNER,)) as company, company.opened(**PLAIN, **HIDDEN):
         own = await company.answer(WANG, "settings")
         assert "Model in use: gpt-x" in own and "12.0 hours" in own and "English" in own
         assert "redis" not in own.lower() and "engine" not in own and "example.com" not in own
@@ -63,17 +53,10 @@ async def test_settings_show_an_employee_what_concerns_them_and_an_administrator
             told = await company.answer(who, word)
             assert "SECRET" not in told and "••••••" in told
             assert "redis.example.com:6379/0" in told and "engine-rest" in told, "what is no secret is shown"
-
-
-async def test_who_runs_the_workspace_reads_nobodys_request(company: Office) -> None:
-    async with company.opened():
         await company.request_leave(ZHANG, "请年假 2026-11-30 到 2026-12-01，审批人李四")
         told = await company.answer(OWNER.id, "where is L-0001?")
         assert "2026-11-30" not in told and "11月30日" not in told and "张三" not in told and "李四" not in told
         assert "李四" in await company.answer(ADMIN, "L-0001 到哪一步了？"), "control: the role of the file does"
-
-
-# Stop
 
 
 async def thinking(desk: Office) -> str:

@@ -1,11 +1,9 @@
 """Tools of MCP servers in whole conversations: real servers, the real loop, gate and lanes; a model that may do
 anything."""
 
-import json
 import random
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +18,9 @@ from bot.ops.cli.run import format_banner
 from bot.ops.doctor import check_services
 from tests.harness.memory_bot import OUTSIDE, Bot, every_edge
 from tests.harness.memory_platform import Edges
-from tests.harness.office import ZHANG, Office, read_message_text
-from tests.harness.scripted_model import Scripted, ScriptedModel
+from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls
-from tests.tools.mcp.running import World, alive
+from tests.tools.mcp.running import World
 from tools.mcp.config import McpServer
 from tools.mcp.fleet import McpToolset
 from tools.spec import Gate
@@ -36,17 +33,13 @@ def open_bot(redis: Redis, more: Mapping[str, Tool], *script: Scripted) -> Bot:
     return Bot(redis, script, mcp_tools=more, tools_most=60)
 
 
-def shown(bot: Bot) -> str:
-    return "\n".join(bot.chat.texts())
-
-
 async def test_a_question_is_answered_by_a_tool_that_only_reads(redis: Redis, wiki: McpToolset, world: World) -> None:
     answer = ModelReply(text="访客密码是 tulip-7。")
     here = open_bot(redis, wiki, calls(("wiki__search", {"query": "访客 wifi"})), answer)
-    await here.put_message("访客的 wifi 密码是多少？")
-    await here.work()
-    assert "tulip-7" in shown(here) and world.done == ["search 访客 wifi"]
-    assert "wiki：search" in shown(here), "the step says whose tool it is"
+    await here.send("访客的 wifi 密码是多少？")
+    shown = "\n".join(here.chat.texts())
+    assert "tulip-7" in shown and world.done == ["search 访客 wifi"]
+    assert "wiki：search" in shown, "the step says whose tool it is"
     receipt = here.chat.posts[-1].post.receipt
     assert here.chat.cards() == [] and receipt == "系统记录：调用了 wiki 的「search」", "nobody here knows what it did"
 
@@ -62,11 +55,9 @@ async def test_killed_anywhere_in_a_press_it_is_written_once_or_said_to_be_unkno
         await redis.flushall()
         world.file.unlink(missing_ok=True)
         here = open_bot(redis, wiki, WRITE, *[DONE] * 3)
-        await here.put_message("在 wiki 里写一个页面")
-        await here.work()
+        await here.send("在 wiki 里写一个页面")
         here.edges = here.lanes.edge = here.chat.edge = edges
-        await here.put_press(here.chat.cards()[0], "confirm")
-        await here.work()
+        await here.press(here.chat.cards()[0], "confirm")
         seen.add(((await here.load_approval()).effect, len(world.done)))
 
     await every_edge(play)
@@ -83,7 +74,8 @@ ARGS: list[dict[str, Any]] = [
 
 @pytest.mark.slow
 async def test_a_hostile_server_and_a_hostile_model_do_nothing_without_a_button(redis: Redis, world: World) -> None:
-    """The model obeys the server's description, and calls anything with anything, in any order."""
+    """The model obeys the server's description, and calls anything with anything, in any order. Control: with its
+    button, a call does something."""
     dice = random.Random(7)
     async with world.fleet(world.server("hostile")) as hostile:
         assert hostile["hostile__book"].gate is Gate.CONFIRM
@@ -91,18 +83,12 @@ async def test_a_hostile_server_and_a_hostile_model_do_nothing_without_a_button(
             await redis.flushall()
             wild = [[(dice.choice(NAMES), dice.choice(ARGS)) for _ in range(dice.randint(1, 3))] for _ in range(4)]
             here = open_bot(redis, hostile, *[calls(*one) for one in wild], DONE)
-            await here.put_message("hello")
-            await here.work()
+            await here.send("hello")
             assert world.done == [] and here.mailer.mails == []
-
-
-async def test_control_the_same_call_with_its_button_does_something(redis: Redis, world: World) -> None:
-    async with world.fleet(world.server("hostile")) as hostile:
+        await redis.flushall()
         here = open_bot(redis, hostile, calls(("hostile__book", {"room": "all"})), DONE)
-        await here.put_message("hello")
-        await here.work()
-        await here.put_press(here.chat.cards()[0], "confirm")
-        await here.work()
+        await here.send("hello")
+        await here.press(here.chat.cards()[0], "confirm")
         assert world.done == ["book all"]
 
 
@@ -116,32 +102,13 @@ async def test_where_tools_are_told_in_words_a_servers_words_are_not_the_systems
     }
     async with world.fleet(world.server("hostile")) as hostile:
         here = Bot(redis, [ModelReply(text=said[style.name])], mcp_tools=hostile, tools_most=60, formats=(style,))
-        await here.put_message("hello")
-        await here.work()
+        await here.send("hello")
         assert len(here.chat.cards()) == 1 and world.done == [], "the same gate, however the model speaks"
     system, outside, *_ = here.model.requests[0]
     assert "IMPORTANT" not in system["content"] and "hostile" not in system["content"]
     assert outside["role"] == "user" and "IMPORTANT" in outside["content"]
     assert outside["content"].startswith('<tools from="servers outside">')
     assert outside["content"].count("</tools>") == 1 and "<message" not in outside["content"]
-
-
-async def test_the_real_bot_with_a_server_by_setting(empty: Office, world: World, tmp_path: Path) -> None:
-    """From the file to the answer: settings, start, loop, a press, the receipt, the end."""
-    file = tmp_path / "mcp.toml"
-    command = json.dumps(world.server("wiki").command)
-    file.write_text(f"[servers.wiki]\ncommand = {command}\n", encoding="utf-8")
-    async with empty.opened(model=ScriptedModel([WRITE, ModelReply(text="写好了。")]), mcp_file=file) as bot:
-        assert "wiki__write_page" in list(bot.resources.mcp_tools)
-        await empty.says(ZHANG, "在 wiki 里写一个页面")
-        here = empty.dm(ZHANG)
-        card = await empty.card(here)
-        assert "郁金香" in read_message_text(card) and world.done == []
-        await empty.press(ZHANG, card, "confirm")
-        await empty.until(lambda: "执行了「write_page」" in empty.said(here))
-        assert world.done == ["write WLAN: 郁金香 ()"]
-        pid = world.pid
-    assert not alive(pid)
 
 
 def test_the_banner_names_the_servers() -> None:
@@ -169,10 +136,8 @@ async def test_a_server_that_says_it_failed_may_have_done_half_of_it(redis: Redi
     async with world.fleet(world.server("wiki", tools={"fail": "confirm"})) as wiki:
         here = open_bot(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), ModelReply(text="没有办成。"))
         person = "U1" if language == "zh" else "U3"
-        await here.put_message("改一下", person=person)
-        await here.work()
-        await here.put_press(here.chat.cards()[0], "confirm", person=person)
-        await here.work()
+        await here.send("改一下", person=person)
+        await here.press(here.chat.cards()[0], "confirm", person=person)
     unsure = {"zh": "不知道", "en": "it is not known whether anything changed"}[language]
     receipt = here.chat.posts[-1].post.receipt
     assert unsure in receipt and translate("receipt.nothing", language) not in receipt
@@ -185,8 +150,6 @@ async def test_negative_control_a_call_that_no_tool_took_changed_nothing(redis: 
     """An unreachable server has certainly done nothing."""
     async with world.fleet(world.server("wiki", timeout=2, tools={"fail": "confirm"})) as wiki:
         here = open_bot(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), DONE)
-        await here.put_message("改一下")
-        await here.work()
-    await here.put_press(here.chat.cards()[0], "confirm")
-    await here.work()
+        await here.send("改一下")
+    await here.press(here.chat.cards()[0], "confirm")
     assert here.chat.posts[-1].post.receipt == translate("receipt.nothing", "zh")

@@ -15,14 +15,11 @@ async def test_a_status_is_there_while_the_model_thinks_and_goes_with_the_answer
     await desk.until(lambda: desk.said(desk.dm(ZHANG)))
     await desk.quiet()
     assert statuses(desk) == []
-
-
-async def test_in_a_channel_it_stands_in_the_thread_and_in_the_writers_language(desk: Office) -> None:
     desk.answering.clear()
     await desk.driver.mention_bot(ANN.id, GENERAL, "can leave be carried over?")
     await desk.until(lambda: statuses(desk) == ["is working on it…"])
     [(channel, thread)] = desk.driver.ws.state.statuses
-    assert channel == GENERAL and thread
+    assert channel == GENERAL and thread, "in a channel it stands in the thread"
     desk.answering.set()
     await desk.quiet()
 

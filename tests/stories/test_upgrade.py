@@ -7,8 +7,7 @@ import io
 import subprocess
 import tarfile
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -42,13 +41,9 @@ def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@asynccontextmanager
-async def run_version(office: Office, folder: Path) -> AsyncIterator[Process]:
+def run_version(office: Office, folder: Path) -> AbstractAsyncContextManager[Process]:
     """Run a process of this source."""
-    async with office.spawned(
-        "import runpy\nrunpy.run_module('bot', run_name='__main__')", PYTHONPATH=str(folder)
-    ) as process:
-        yield process
+    return office.spawned("import runpy\nrunpy.run_module('bot', run_name='__main__')", PYTHONPATH=str(folder))
 
 
 @pytest.mark.parametrize("direction", ["upgrade", "back"])

@@ -6,7 +6,6 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
-from bot.storage.approvals import derive_task_card_id
 from tests.harness.memory_bot import TODAY, Bot
 from tests.harness.memory_platform import DM
 from tests.harness.presses import started
@@ -22,8 +21,7 @@ async def test_a_slip_of_the_model_is_in_the_journal_and_not_in_the_thread(redis
         calls(("start_process", {"process": "trip", "form": {}})),
     ]
     here = Bot(redis, [*slips, calls(("list_people", {"name": "李"})), ModelReply(text="有两位。")])
-    await here.put_message("有谁姓李？")
-    await here.work()
+    await here.send("有谁姓李？")
     shown = "\n".join(here.chat.texts())
     assert "查询人员" in shown and shown.count("1. ") == 1 and "2. " not in shown
     assert not any(word in shown for word in ("参数不对", "fly", "trip"))
@@ -33,14 +31,10 @@ async def test_a_slip_of_the_model_is_in_the_journal_and_not_in_the_thread(redis
 
 
 @pytest.mark.parametrize("text", ["你好", "您好！", "谢谢", "Hi there", "thanks a lot 🙏", "OK."])
-async def test_under_a_greeting_stands_no_receipt(redis: Redis, text: str) -> None:
+async def test_under_a_greeting_stands_no_receipt_and_nobody_rates_it(redis: Redis, text: str) -> None:
     here = Bot(redis, [ModelReply(text="Hello.")])
-    await here.put_message(text)
-    await here.work()
-    assert [one.post.receipt for one in here.chat.posts] == [""]
-
-
-# A person who types, a model that copies, an approver who answers
+    await here.send(text)
+    assert [(one.post.receipt, one.post.pairs) for one in here.chat.posts] == [("", ())]
 
 
 HIDDEN = "\u200b\u2028\u061c\U000e0041"
@@ -48,26 +42,10 @@ HIDDEN = "\u200b\u2028\u061c\U000e0041"
 
 async def test_the_model_reads_what_people_see(redis: Redis) -> None:
     here = Bot(redis, [calls(("list_people", {"name": f"李四{HIDDEN}"})), ModelReply(text=f"没有{HIDDEN}找到。")])
-    await here.put_message(f"李四{HIDDEN}在吗？")
-    await here.work()
+    await here.send(f"李四{HIDDEN}在吗？")
     sent = [str(message["content"]) for request in here.model.requests for message in request if message.get("content")]
     assert any("李四⟨U+200B⟩⟨U+2028⟩⟨U+061C⟩⟨U+E0041⟩在吗" in text for text in sent)
     assert not any(has_invisible(text) for text in sent)
-
-
-async def test_an_opinion_loses_them_and_the_decided_card_says_so(redis: Redis) -> None:
-    here = await started(redis)
-    await here.put_press(here.chat.cards("DU2")[0], "reject", person="U2", form={"opinion": f"缺{HIDDEN}发票"})
-    await here.work()
-    approval = await here.approvals.load_approval(derive_task_card_id(here.keys, "L-0001-1"))
-    assert approval is not None and approval.form["opinion"] == "缺发票" and approval.removed_characters == 4
-    request = await here.engine.get_request("L-0001")
-    assert request.opinions[-1].text == "缺发票"
-    [shown] = [one.post.card for one in here.chat.posts if one.place.channel == "DU2"]
-    assert shown is not None and "有 4 个看不见的字符，已去掉" in shown.lead
-
-
-# The model's rules for a wish that differs from the waiting card
 
 
 async def test_of_a_withdrawal_and_a_new_start_in_one_reply_the_start_is_told_to_wait(redis: Redis) -> None:
@@ -78,12 +56,10 @@ async def test_of_a_withdrawal_and_a_new_start_in_one_reply_the_start_is_told_to
     withdraw = ("withdraw_request", {"request_id": started.request, "because": "改日期"})
     anew = ("start_process", {"process": "leave", "form": {**SICK, "end_date": SICK["start_date"]}})
     bot.model.script += [calls(withdraw, anew), calls(anew, first=2), DONE]
-    await bot.put_message("病假改成一天")
-    await bot.work()
+    await bot.send("病假改成一天")
     [card] = [one for one in bot.chat.cards() if "撤回" in one.title]
     assert len(bot.chat.cards()) == 1
-    await bot.put_press(card, "confirm")
-    await bot.work()
+    await bot.press(card, "confirm")
     results = [json.loads(one["content"]) for one in bot.model.requests[1] if one["role"] == "tool"]
     assert {one.get("error") for one in results} >= {"one_at_a_time"}
     assert any("撤回" not in one.title for one in bot.chat.cards()), "and the new one has its card in the same run"
