@@ -11,9 +11,8 @@ REPEAT_S = 0.25
 
 
 async def wait_for(awaitable: Any, timeout: float | None) -> Any:
-    """Wait as `asyncio.wait_for` of Python 3.12 does. The function of 3.11, with which redis-py and aiosmtplib send,
-    swallows a cancellation that arrives while it finishes: most loops of calls went on (measured with Redis). Raises
-    TimeoutError."""
+    """Wait as `asyncio.wait_for` of Python 3.12 does. That of 3.11, with which redis-py and aiosmtplib send, swallows a
+    cancellation that arrives while it finishes: most loops of calls to Redis went on. Raises TimeoutError."""
     async with asyncio.timeout(timeout):
         return await awaitable
 
