@@ -66,8 +66,9 @@ async def test_a_changed_message_is_read_again_with_one_press(redis: Redis) -> N
 
 async def test_a_message_that_is_gone_may_take_its_card_along(redis: Redis) -> None:
     bot = await open_claim(redis)
-    await change(bot, CLAIM, gone=True)
-    [button] = find_buttons(bot)
+    await change(bot)
+    await change(bot, gone=True)
+    [_, button] = find_buttons(bot)
     assert "您删" in bot.chat.texts()[-1] and len(bot.chat.cards()) == 1
     await bot.press_retry(button)
     assert not bot.chat.cards() and not find_buttons(bot) and "上面的卡片已取消" in bot.chat.texts()[-1]
