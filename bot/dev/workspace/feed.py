@@ -12,13 +12,11 @@ from bot.dev.workspace.workspace import Workspace, WorkspaceChange
 from bot.dev.workspace.world import Json
 
 MOST_BEHIND = 1000
-"""Maximum number of frames that a page may be behind before it is disconnected. The page then reconnects and reloads
-everything."""
+"""Most frames that a page may be behind. With more it is disconnected, reconnects, and reloads everything."""
 
 
 class PageFeed:
-    """The feed of one page. Changes of rooms go to everybody, because the page also counts unread messages for others.
-    Changes of one person go to that person."""
+    """The feed of one page: its person's changes, and those of all rooms, whose unread messages the page counts."""
 
     def __init__(self, workspace: Workspace, person: str) -> None:
         self.ws, self.person = workspace, person

@@ -127,6 +127,8 @@ def guard_handler(serve: Handler) -> Handler:
             return await serve(request)
         except WorkspaceError as refused:
             return build_json_response(refused.to_body(), 404 if request.method == "GET" else 400)
+        except ConnectionResetError:  # the page went away while its feed was opened
+            return web.Response()
 
     return serve_own_page
 

@@ -67,8 +67,7 @@ class AppSockets:
         self.changed()
 
     async def deliver_envelope(self, id: str, send: Callable[[], Awaitable[None]], ack_s: float) -> Json:
-        """Deliver with `send`, and return the payload of the acknowledgement. Raises `NotAcknowledgedError` if none
-        comes in time."""
+        """Deliver with `send`; return the payload of the acknowledgement. Raises `NotAcknowledgedError` without one."""
         waiter = self.pending[id] = asyncio.get_running_loop().create_future()
         try:
             await send()
@@ -78,20 +77,21 @@ class AppSockets:
         finally:
             del self.pending[id]
 
-    async def serve_socket(self, request: web.Request) -> web.WebSocketResponse:
+    async def serve_socket(self, request: web.Request) -> web.StreamResponse:
         """Serve a socket to the app until it ends."""
         link = SocketLink(web.WebSocketResponse(timeout=CLOSE_SECONDS))
-        await link.socket.prepare(request)
-        self.links.append(link)
         try:
+            await link.socket.prepare(request)
+            self.links.append(link)
             await self.greet_app(link)
             self.update_readiness()
             async for message in link.socket:
                 await self.receive_message(link, message)
-        except ConnectionResetError:
-            pass  # the app went away: what it did not acknowledge runs into the time limit
+        except ConnectionResetError:  # the app went away: what it did not acknowledge runs into the time limit
+            if link not in self.links:
+                return web.Response()
         finally:
-            self.links.remove(link)
+            self.links[:] = [one for one in self.links if one is not link]
             self.update_readiness()
         return link.socket
 

@@ -1,5 +1,6 @@
 """The page's API: what it gives, what it does, and who may not use it."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -12,11 +13,15 @@ from bot.dev.workspace.page_api import PAGE
 from bot.dev.workspace.workspace import StandInService, Workspace
 from bot.dev.workspace.world import Json
 from tests.dev.workspace.blocks import actions, button
-from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, TRIO, ZHANG, setup, web_client
+from tests.dev.workspace.hands import APP_TOKEN, DM_ZHANG, GENERAL, LI, TRIO, ZHANG, setup, web_client
 from tests.harness.hands import Hands
 from tests.harness.workspace_server import serve_workspace
 
 GUARD = {"X-Requested-With": "countersign-page"}
+UPGRADE = (
+    "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    "Sec-WebSocket-Version: 13\r\n"
+)
 CARD = [actions(button("go", value="1"), block_id="a")]
 
 
@@ -128,6 +133,22 @@ async def test_feed(workspace: Workspace, http: aiohttp.ClientSession, driver: H
         assert isinstance(workspace.mailbox, Mails) and workspace.mailbox.on_change
         workspace.mailbox.on_change({"id": 2})
         assert (await feed.receive_json(timeout=2))["what"] == "mail"
+
+
+@pytest.mark.parametrize("path", [f"/local/feed?person={ZHANG}", "/link/?ticket={ticket}"])
+async def test_who_goes_away_while_a_socket_opens_leaves_no_error(
+    workspace: Workspace, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a page that shows another person at once, or an app that is killed."""
+    ticket = (await web_client(workspace).apps_connections_open(app_token=APP_TOKEN))["url"].partition("ticket=")[2]
+    address = URL(workspace.address)
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(f"GET {path.format(ticket=ticket)} HTTP/1.1\r\nHost: {address.authority}\r\n{UPGRADE}\r\n".encode())
+    writer.write_eof()
+    assert await reader.read() == b""
+    writer.close()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+    assert not workspace.feeds and not workspace.sockets.list_live_links()
 
 
 async def test_only_the_last_200_lines_are_replayed(workspace: Workspace) -> None:
