@@ -359,7 +359,7 @@ def test_where_things_are_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown["slack_api_url"] == "https://slack.com/api/" and shown["openai_model"] == "gpt-6.1-terra"
 
 
-@pytest.mark.parametrize("kind", ["operaton", "flowable"])
+@pytest.mark.parametrize("kind", ["operaton", pytest.param("flowable", marks=pytest.mark.slow)])
 async def test_an_address_with_another_path_is_told_as_such_and_never_as_a_fault_of_ours(
     valkey: str, start_engine: StartEngine, kind: str, capsys: pytest.CaptureFixture[str], caplog: Any
 ) -> None:
