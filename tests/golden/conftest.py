@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from bot.approvals import press
+
 WRITING = "GOLDEN"
 
 
@@ -24,3 +26,9 @@ def writing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == "compared":
         monkeypatch.delenv(WRITING)
     yield
+
+
+@pytest.fixture(autouse=True)
+def no_effect_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow machine an effect takes longer than a moment, and its card would be rewritten once more."""
+    monkeypatch.setattr(press, "SHOWN_AFTER_S", 600)
