@@ -1,3 +1,4 @@
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -64,6 +65,8 @@ async def configured(redis: Redis, name: str, value: str) -> AsyncIterator[None]
         yield
     finally:
         await redis.config_set(name, before)
+        while (await redis.info("persistence"))["aof_rewrite_in_progress"]:  # until then the server cannot end
+            await asyncio.sleep(0.01)
 
 
 async def test_the_embedded_server_is_fit_but_for_its_clock_or_other_partitions(redis: Redis, keys: Keys) -> None:
