@@ -279,9 +279,9 @@ async def play_refusals(stage: Stage) -> None:
 
 
 async def play_commands(stage: Stage) -> None:
-    for words in ("help", "待办", "已办", "requests", "history", "settings", "stop"):
-        await stage.say(ZHANG, words)
-    for words in ("晨报", "不要晨报", "清除", "历史", "", " "):
+    for words in (
+        "help", "待办", "已办", "requests", "history", "settings", "stop", "晨报", "不要晨报", "清除", "历史", "", " ",
+    ):  # fmt: skip
         await stage.say(ZHANG, words)
     await stage.say(BOSS, "设置")
     await stage.say(ZHANG, "", unread=90_000)

@@ -97,7 +97,10 @@ class PageApi:
             return build_json_response({**refused.to_body(), **self.describe_error(args, refused.error)})
 
     async def serve_feed(self, request: web.Request) -> web.StreamResponse:
-        return await PageFeed(self.ws, self.get_viewer(request).id).serve_socket(request)
+        try:
+            return await PageFeed(self.ws, self.get_viewer(request).id).serve_socket(request)
+        except ConnectionResetError:  # the page went away while its feed was opened
+            return web.Response()
 
     def get_viewer(self, request: web.Request) -> WorkspaceMember:
         """Return the person that the page shows; the first one if the page names none."""
@@ -127,8 +130,6 @@ def guard_handler(serve: Handler) -> Handler:
             return await serve(request)
         except WorkspaceError as refused:
             return build_json_response(refused.to_body(), 404 if request.method == "GET" else 400)
-        except ConnectionResetError:  # the page went away while its feed was opened
-            return web.Response()
 
     return serve_own_page
 

@@ -78,7 +78,6 @@ class AppSockets:
             del self.pending[id]
 
     async def serve_socket(self, request: web.Request) -> web.StreamResponse:
-        """Serve a socket to the app until it ends."""
         link = SocketLink(web.WebSocketResponse(timeout=CLOSE_SECONDS))
         try:
             await link.socket.prepare(request)

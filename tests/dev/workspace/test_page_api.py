@@ -147,6 +147,7 @@ async def test_who_goes_away_while_a_socket_opens_leaves_no_error(
     writer.write_eof()
     assert await reader.read() == b""
     writer.close()
+    await writer.wait_closed()
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
     assert not workspace.feeds and not workspace.sockets.list_live_links()
 
