@@ -17,6 +17,7 @@ from hypothesis import settings
 from redis.asyncio import Redis
 
 from bot.core import logs
+from bot.ops.log_output import LIBRARY_LEVELS
 from bot.queue import scripts
 from bot.queue.keys import Keys
 from bot.redis.connect import connect_redis
@@ -53,7 +54,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def logging_as_before() -> Iterator[None]:
     """Commands that run in this process send all logging to themselves: the next test has it back."""
     root = logging.getLogger()
-    levels = {one: one.level for one in (root, *map(logging.getLogger, logs.LIBRARY_LEVELS))}
+    levels = {one: one.level for one in (root, *map(logging.getLogger, LIBRARY_LEVELS))}
     handlers = root.handlers[:]
     # structlog's own default draws a failure with every local variable: seconds of work each time.
     renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)

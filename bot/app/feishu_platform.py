@@ -8,19 +8,6 @@ from functools import partial
 
 from bot.app.services import Services
 from bot.app.settings import Settings
-from bot.chat.feishu.callbacks import build_callback_app
-from bot.chat.feishu.channel import FeishuChannel
-from bot.chat.feishu.channel_readers import FeishuReaderClassifier
-from bot.chat.feishu.client import FeishuClient, identify_bot, open_feishu_client
-from bot.chat.feishu.connection import open_long_connection
-from bot.chat.feishu.directory import FeishuMembers
-from bot.chat.feishu.files import FeishuFileSource
-from bot.chat.feishu.home import publish_home
-from bot.chat.feishu.listeners import FeishuListeners
-from bot.chat.feishu.press_listeners import PressListeners
-from bot.chat.feishu.renewals import keep_cards_renewed
-from bot.chat.feishu.sent_cards import SentCards
-from bot.chat.http_mode import open_http_server
 from bot.chat.messages import Ingress
 from bot.chat.platform import IngressGate, IsConnected, Platform, is_listening
 from bot.core.errors import SettingsError
@@ -28,6 +15,19 @@ from bot.core.timing import Timing
 from bot.people.directory import PlatformDirectory
 from bot.people.directory_file import DirectoryFile
 from bot.people.redis_member_store import RedisMemberStore
+from bot.platforms.feishu.callbacks import build_callback_app
+from bot.platforms.feishu.channel import FeishuChannel
+from bot.platforms.feishu.channel_readers import FeishuReaderClassifier
+from bot.platforms.feishu.client import FeishuClient, identify_bot, open_feishu_client
+from bot.platforms.feishu.connection import open_long_connection
+from bot.platforms.feishu.directory import FeishuMembers
+from bot.platforms.feishu.files import FeishuFileSource
+from bot.platforms.feishu.home import publish_home
+from bot.platforms.feishu.listeners import FeishuListeners
+from bot.platforms.feishu.press_listeners import PressListeners
+from bot.platforms.feishu.renewals import keep_cards_renewed
+from bot.platforms.feishu.sent_cards import SentCards
+from bot.platforms.http_mode import open_http_server
 from bot.storage.stores import Stores
 
 

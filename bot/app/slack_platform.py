@@ -9,22 +9,22 @@ from slack_bolt.async_app import AsyncApp
 
 from bot.app.services import Services
 from bot.app.settings import Settings
-from bot.chat.http_mode import open_http_server
 from bot.chat.messages import Ingress
 from bot.chat.platform import IngressGate, IsConnected, Platform, is_listening
-from bot.chat.slack import app as slack
-from bot.chat.slack.channel import SlackChannel
-from bot.chat.slack.channel_readers import SlackReaderClassifier
-from bot.chat.slack.directory import SlackMembers
-from bot.chat.slack.files import SlackFileSource
-from bot.chat.slack.home_listeners import SlackHome
-from bot.chat.slack.listeners import SlackListeners
-from bot.chat.slack.missed_messages import LastSeenStore, MissedMessages
-from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.timing import Timing
 from bot.people.directory import PlatformDirectory
 from bot.people.directory_file import DirectoryFile
 from bot.people.redis_member_store import RedisMemberStore
+from bot.platforms.http_mode import open_http_server
+from bot.platforms.slack import app as slack
+from bot.platforms.slack.channel import SlackChannel
+from bot.platforms.slack.channel_readers import SlackReaderClassifier
+from bot.platforms.slack.directory import SlackMembers
+from bot.platforms.slack.files import SlackFileSource
+from bot.platforms.slack.home_listeners import SlackHome
+from bot.platforms.slack.listeners import SlackListeners
+from bot.platforms.slack.missed_messages import LastSeenStore, MissedMessages
+from bot.platforms.slack.web_client import identify_bot, open_web_client
 from bot.storage.stores import Stores
 
 

@@ -32,14 +32,12 @@ Mail = dict[str, Any]
 """A mail: `{"id", "at" (ISO 8601, UTC), "from", "to" (list), "subject", "body", "reply_to", "message_id"}`."""
 
 
-def get_utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Mailbox:
     """An SMTP server on 127.0.0.1, on the running event loop."""
 
-    def __init__(self, data_dir: Path | None = None, *, clock: Callable[[], datetime] = get_utc_now) -> None:
+    def __init__(
+        self, data_dir: Path | None = None, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         """Without `data_dir`, nothing outlives the process."""
         self._clock = clock
         self.on_change: Callable[[Mail], None] | None = None

@@ -18,8 +18,6 @@ from bot.app.company_files import load_calendar, load_persona, load_policy, load
 from bot.app.engine import build_engine_address, open_engine_from_settings
 from bot.app.services import ModelEndpoint, Services
 from bot.app.settings import Settings, find_misspelt_variables
-from bot.chat.slack.app import request_socket_url
-from bot.chat.slack.web_client import identify_bot, open_web_client
 from bot.core.errors import CountersignError, ModelRejectedError, ModelUnavailableError, SettingsError
 from bot.core.i18n import translate
 from bot.features.files.file_bytes import check_bucket, check_files_folder
@@ -29,6 +27,8 @@ from bot.ops.health import SHARED_APP
 from bot.ops.held_store import list_held_partitions
 from bot.ops.processes import ProcessStore
 from bot.people.directory_file import read_directory_file
+from bot.platforms.slack.app import request_socket_url
+from bot.platforms.slack.web_client import identify_bot, open_web_client
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
 from bot.redis.check import RedisSeverity, check_redis, list_servers

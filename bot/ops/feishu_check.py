@@ -7,11 +7,11 @@ from typing import Literal
 from uuid import uuid4
 
 from bot.app.services import FeishuApp
-from bot.chat.feishu.channel import encode_content
-from bot.chat.feishu.client import FeishuClient, identify_bot, open_feishu_client
-from bot.chat.feishu.values import CancelValue, build_value
 from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
+from bot.platforms.feishu.channel import encode_content
+from bot.platforms.feishu.client import FeishuClient, identify_bot, open_feishu_client
+from bot.platforms.feishu.values import CancelValue, build_value
 from tools.platform_ids import PERSON_ID
 
 Finding = tuple[Literal["ok", "warn", "fail"], str]

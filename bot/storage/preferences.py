@@ -46,9 +46,6 @@ class PreferenceStore:
     def get_language(self, person: str) -> str:
         return self.get_preferences(person).language
 
-    def get_steps(self, person: str) -> str:
-        return self.get_preferences(person).steps
-
     async def reload_if_changed(self) -> bool:
         """Take over changes of other processes. Returns whether anything has changed."""
         version = str(await self.redis.get(self._build_key("preferences_version")) or "")

@@ -441,6 +441,6 @@ print(json.dumps(sorted(sys.modules)))
 def test_a_start_imports_the_platform_in_use_alone(platform: str) -> None:
     done = subprocess.run([sys.executable, "-c", STARTED, platform], capture_output=True, text=True, check=True)
     modules = json.loads(done.stdout)
-    other = {"slack": ("bot.chat.feishu",), "feishu": ("bot.chat.slack", "slack_bolt", "slack_sdk")}[platform]
+    other = {"slack": ("bot.platforms.feishu",), "feishu": ("bot.platforms.slack", "slack_bolt", "slack_sdk")}[platform]
     assert f"bot.app.{platform}_platform" in modules
     assert not [one for one in modules if one.startswith((*other, "lark_"))]

@@ -18,13 +18,13 @@ from redis.asyncio import Redis
 from bot.agent.model import Messages, ModelReply, RawToolCall
 from bot.agent.tool_search import FIND, build_find_tool
 from bot.chat.messages import ChannelReaders, MessageRef, Place, Post, SentFile
-from bot.chat.slack.blocks import render_post
 from bot.core import disclosure
 from bot.core.disclosure import Disclosure, decide_disclosure
 from bot.core.history_entries import EntryKind
 from bot.core.i18n import translate
 from bot.core.run_state import RunState
 from bot.core.work_items import ResumeRun
+from bot.platforms.slack.blocks import render_post
 from tests.harness.memory_bot import HANDBOOK, TODAY, Bot, every_edge
 from tests.harness.memory_platform import Edges, MemoryChannel
 from tests.harness.tools import build_tool

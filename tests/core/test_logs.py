@@ -7,6 +7,7 @@ import warnings
 import pytest
 
 from bot.core import logs
+from bot.ops.log_output import configure_logging, redact_value
 
 
 def written(stream: io.StringIO) -> list[dict[str, object]]:
@@ -14,7 +15,7 @@ def written(stream: io.StringIO) -> list[dict[str, object]]:
 
 
 async def test_a_line_has_its_fields_and_the_context_of_its_task_only(stream: io.StringIO) -> None:
-    logs.configure_logging("INFO", json=True, stream=stream)
+    configure_logging("INFO", json=True, stream=stream)
 
     async def run(name: str) -> None:
         logs.bind_context(run=name)
@@ -33,12 +34,12 @@ async def test_a_line_has_its_fields_and_the_context_of_its_task_only(stream: io
 
 
 def test_json_unless_it_is_a_terminal(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    logs.configure_logging("INFO", stream=stream)
+    configure_logging("INFO", stream=stream)
     logs.get_logger("bot").info("for machines")
     assert written(stream)[0]["event"] == "for machines"
     stream.truncate(0)
     monkeypatch.setattr(stream, "isatty", lambda: True)
-    logs.configure_logging("INFO", stream=stream)
+    configure_logging("INFO", stream=stream)
     logs.get_logger("bot").info("for people")
     assert "\x1b[" in stream.getvalue()
 
@@ -48,31 +49,36 @@ def test_what_says_whole_payloads_is_held_to_its_level_and_never_below_ours(stre
     least = dict.fromkeys(warned, logging.WARNING) | {"slack_sdk": logging.INFO}
     least["opentelemetry"] = logging.CRITICAL
     for level, expected in (("debug", least), ("CRITICAL", dict.fromkeys(least, logging.CRITICAL))):
-        logs.configure_logging(level, json=True, stream=stream)
+        configure_logging(level, json=True, stream=stream)
         assert {name: logging.getLogger(name).level for name in least} == expected
         assert logging.getLogger().level == logging.getLevelNamesMapping()[level.upper()]
 
 
 def test_no_library_writes_below_info_whatever_level_it_gives_itself(stream: io.StringIO) -> None:
-    logs.configure_logging("DEBUG", json=True, stream=stream)
-    for name in ("slack_bolt.IgnoringSelfEvents", "countersign:AsyncApp", "some.library", "bot.chat.slack.listeners"):
+    configure_logging("DEBUG", json=True, stream=stream)
+    for name in (
+        "slack_bolt.IgnoringSelfEvents",
+        "countersign:AsyncApp",
+        "some.library",
+        "bot.platforms.slack.listeners",
+    ):
         logger = logging.getLogger(name)
         logger.setLevel(logging.DEBUG)
         logger.debug("reason of %s", name)
         logger.setLevel(logging.NOTSET)
-    assert [line["event"] for line in written(stream)] == ["reason of bot.chat.slack.listeners"]
+    assert [line["event"] for line in written(stream)] == ["reason of bot.platforms.slack.listeners"]
 
 
 def test_values_of_every_kind_are_redacted_and_others_stay_what_they_are() -> None:
     secret, masked = "xoxb-123-456-abcdef", "xoxb-***"
     nested = {"a": [secret, (secret, 1)], "b": {"c": {secret}, "d": frozenset({secret})}, "e": None, "f": 1.5}
     redacted = {"a": [masked, [masked, 1]], "b": {"c": [masked], "d": [masked]}, "e": None, "f": 1.5}
-    assert logs.redact_value(nested) == redacted
-    assert logs.redact_value(b"x") == b"x"
+    assert redact_value(nested) == redacted
+    assert redact_value(b"x") == b"x"
 
 
 def test_lines_of_libraries_have_time_level_logger_and_fields_and_warnings_are_lines_too(stream: io.StringIO) -> None:
-    logs.configure_logging("INFO", json=True, stream=stream)
+    configure_logging("INFO", json=True, stream=stream)
     logging.getLogger("slack_sdk.web").info("posted 中文", extra={"channel": "C1"})
     with warnings.catch_warnings():
         warnings.simplefilter("default")
@@ -86,7 +92,7 @@ def test_lines_of_libraries_have_time_level_logger_and_fields_and_warnings_are_l
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_traceback_says_where_and_what_and_no_variable(stream: io.StringIO, as_json: bool) -> None:
-    logs.configure_logging("INFO", json=as_json, stream=stream)
+    configure_logging("INFO", json=as_json, stream=stream)
     hidden = "a variable of ours".upper()
     try:
         raise ValueError("xoxb-123-456-abcdef")
@@ -103,7 +109,7 @@ def test_a_traceback_says_where_and_what_and_no_variable(stream: io.StringIO, as
 def test_nobody_else_writes_and_what_is_forgotten_stands_on_no_line(stream: io.StringIO) -> None:
     before = io.StringIO()
     logging.getLogger().addHandler(logging.StreamHandler(before))
-    logs.configure_logging("INFO", json=True, stream=stream)
+    configure_logging("INFO", json=True, stream=stream)
     logs.bind_context(run="R1")
     logs.clear_context()
     logs.get_logger("bot").info("x")

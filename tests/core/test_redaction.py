@@ -40,6 +40,7 @@ from bot.core.redaction import (
 )
 from bot.ops.cli import print_redacted
 from bot.ops.cli.console import sanitize_for_terminal
+from bot.ops.log_output import configure_logging
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal
 from bot.tracing.lines import _redact_json
@@ -247,7 +248,7 @@ def known() -> None:
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_no_log_line_has_one(stream: io.StringIO, known: None, as_json: bool) -> None:
-    logs.configure_logging("DEBUG", json=as_json, stream=stream)
+    configure_logging("DEBUG", json=as_json, stream=stream)
     foreign, ours = logging.getLogger("aiohttp.access"), logs.get_logger("bot.conversation.turn")
     for said in SAID:
         foreign.warning("GET %s HTTP/1.1", said, extra={"more": {"inner": [said]}})
@@ -265,7 +266,7 @@ def test_no_log_line_has_one(stream: io.StringIO, known: None, as_json: bool) ->
 
 
 async def test_no_task_that_nobody_waited_for_says_one(stream: io.StringIO, known: None) -> None:
-    logs.configure_logging("INFO", json=True, stream=stream)
+    configure_logging("INFO", json=True, stream=stream)
 
     async def fail(said: str) -> None:
         local = f"{said}"
@@ -313,7 +314,7 @@ def test_negative_control_without_redaction_they_are_read(
     stream: io.StringIO, known: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "redact_text", lambda text: text)
-    logs.configure_logging("INFO", json=False, stream=stream)
+    configure_logging("INFO", json=False, stream=stream)
     logging.getLogger("x").warning("%s", SAID[0])
     with pytest.raises(AssertionError):
         assert_unread(stream.getvalue())

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.chat.slack.app import DRAIN_S
 from bot.core.timing import Timing
+from bot.platforms.slack.app import DRAIN_S
 from bot.queue import worker
 
 UNIT = Path(__file__).parents[2] / "deploy" / "countersign.service"

@@ -10,7 +10,6 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.chat.messages import MessageRef, Post, TickOption
-from bot.chat.slack.blocks import MAX_BLOCKS, count_json_bytes, render_post
 from bot.core.work_items import (
     APPROVE_SET,
     REJECT_SET,
@@ -24,6 +23,7 @@ from bot.core.work_items import (
 )
 from bot.features.sets.morning_lists import OpenMorningList
 from bot.features.sets.sets import MAX_ENTRIES
+from bot.platforms.slack.blocks import MAX_BLOCKS, count_json_bytes, render_post
 from bot.queue.writes import Write
 from tests.harness.approval_sets import SET, card_of, find_set_beside, press, put_press, start_claims
 from tests.harness.corpus import corpus

@@ -11,11 +11,11 @@ from redis.asyncio import Redis
 from slack_sdk.models.views import View
 
 from bot.chat.messages import Button, Card, HomeButton, HomeEntry, HomePress, HomeSection, HomeView
-from bot.chat.slack.home import render_home_dialog, render_home_view
 from bot.core.errors import ChatUnavailableError, StoreUnavailableError
 from bot.dev.workspace.validate import check_view
 from bot.features.home.open_pages import HomePlace, HomeRefresher, HomeStore
 from bot.features.home.page import PAGE
+from bot.platforms.slack.home import render_home_dialog, render_home_view
 from tests.harness.engines import StartEngine
 from tests.harness.memory_bot import Bot
 from tests.tools.office import TAXI
@@ -115,7 +115,7 @@ def test_whatever_stands_on_it_slack_takes_it(sections: tuple[HomeSection, ...],
 
 
 def test_the_control_without_the_count_it_would_be_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bot.chat.slack.home.MAX_BLOCKS", 10_000)
+    monkeypatch.setattr("bot.platforms.slack.home.MAX_BLOCKS", 10_000)
     entries = tuple(HomeEntry(Card(f"{n}", buttons=(Button("Yes", "approve", f"A{n}", 1),))) for n in range(200))
     assert check_view(render_home_view(HomeView("x", (HomeSection("x", entries),)), "en"))
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from bot.chat.feishu.cards import Element, render_post
-from bot.chat.feishu.forms import PageState, render_closed_form, render_dialog, render_form
-from bot.chat.feishu.home import render_home, render_home_dialog
 from bot.chat.messages import FormProblem, Place
+from bot.platforms.feishu.cards import Element, render_post
+from bot.platforms.feishu.forms import PageState, render_closed_form, render_dialog, render_form
+from bot.platforms.feishu.home import render_home, render_home_dialog
 from tests.golden.golden_files import compare_sections, format_json
 from tests.golden.shown import DIALOG, FORM, HOME, HOME_DIALOG, POSTS
 

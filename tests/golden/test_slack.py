@@ -11,10 +11,10 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.app.settings import Settings
-from bot.chat.slack.blocks import render_post
-from bot.chat.slack.dialogs import render_modal
-from bot.chat.slack.forms import render_form
-from bot.chat.slack.home import render_home_dialog, render_home_view
+from bot.platforms.slack.blocks import render_post
+from bot.platforms.slack.dialogs import render_modal
+from bot.platforms.slack.forms import render_form
+from bot.platforms.slack.home import render_home_dialog, render_home_view
 from tests.golden.golden_files import compare_sections, format_json, hide_changing
 from tests.golden.rendering import format_line
 from tests.golden.shown import DIALOG, FORM, HOME, HOME_DIALOG, POSTS

@@ -1,9 +1,10 @@
 """Real workflow engines for tests: each is started once in a process of tests, when the first test asks for it, and as
-a rule in one process only."""
+a rule in one process only. The order of the tests sees to that, and to long tests being begun first."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from enum import IntEnum
 from functools import cache
 from typing import TypeVar
 
@@ -37,11 +38,22 @@ def start_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartEngi
         yield start
 
 
+class Length(IntEnum):
+    """How long a test may take."""
+
+    QUICK = 0
+    SLOW = 1
+    LONG = 2
+    """It has a time limit of its own."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the processes of tests begin with the tests of an engine each: else every process would start every engine,
-    which costs 15 s of processor each time."""
-    items[:] = spread_engines(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), find_engine)
+    """Let each process of tests begin with the tests of an engine, else every process would start every engine, which
+    costs 15 s of processor each time. Its long tests follow, so that in the end no process waits for another one's."""
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes > 1:
+        items[:] = spread_tests(items, processes, find_engine, estimate_length)
 
 
 def find_engine(item: pytest.Item) -> str:
@@ -52,17 +64,30 @@ def find_engine(item: pytest.Item) -> str:
     return next((one for one in parameters if one in PATHS), "operaton")
 
 
-def spread_engines(tests: Sequence[T], processes: int, find_engine: Callable[[T], str]) -> list[T]:
-    """The tests in their order, but those of each engine at the beginning of a process's part. xdist divides the list
-    into equal parts; a process with nothing left to do takes tests from the end of another one's part."""
-    parts: dict[str, list[T]] = {}
+def estimate_length(item: pytest.Item) -> Length:
+    if item.get_closest_marker("timeout"):
+        return Length.LONG
+    return Length.SLOW if item.get_closest_marker("slow") else Length.QUICK
+
+
+def spread_tests(
+    tests: Sequence[T], processes: int, find_engine: Callable[[T], str], estimate_length: Callable[[T], Length]
+) -> list[T]:
+    """Order the tests for `processes`, of which each gets an equal part of the list. A process with nothing left to do
+    takes tests from the end of another one's part. Parts begin with the tests of an engine; long tests are dealt out to
+    them in turn, slow ones in runs."""
+    engines, others = dict[str, list[T]](), dict[Length, list[T]]()
     for test in tests:
-        parts.setdefault(find_engine(test), []).append(test)
-    others, spread = parts.pop("", []), list[T]()
-    for left in range(processes, 0, -1):
-        size = (len(tests) - len(spread)) // left
-        first = parts.pop(min(parts)) if parts else []
+        engine = find_engine(test)
+        group = engines.setdefault(engine, []) if engine else others.setdefault(estimate_length(test), [])
+        group.append(test)
+    long, slow, quick = (others.get(length, []) for length in (Length.LONG, Length.SLOW, Length.QUICK))
+    spread = list[T]()
+    for n in range(processes):
+        size = (len(tests) - len(spread)) // (processes - n)
+        run = slice(n * len(slow) // processes, (n + 1) * len(slow) // processes)
+        first = [*(engines.pop(min(engines)) if engines else []), *long[n::processes], *slow[run]]
         end = max(size - len(first), 0)
-        spread += [*first, *others[:end]]
-        del others[:end]
-    return [*spread, *(test for part in parts.values() for test in part), *others]
+        spread += [*first, *quick[:end]]
+        del quick[:end]
+    return [*spread, *(test for group in engines.values() for test in group), *quick]

@@ -19,7 +19,6 @@ from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.text_format import TextFormat
 from bot.agent.model import ModelReply, RawToolCall
 from bot.agent.prompt import build_cards_message
-from bot.chat.slack import text as slack_text
 from bot.core import logs
 from bot.core.errors import FileRefusedError
 from bot.core.history_entries import PausedRun
@@ -31,6 +30,7 @@ from bot.features.files import media
 from bot.features.grounding import claims, records
 from bot.features.grounding.names import index_names
 from bot.features.summaries.summary import parse_summary_lines
+from bot.platforms.slack import text as slack_text
 from tests.harness.rehearsal import system, user
 from tests.linear.pace import measure_pace
 from tests.linear.seeds import COMMON, write

@@ -117,7 +117,7 @@ def test_every_pattern_is_looked_at(patterns: list[Found]) -> None:
     lines = {one.where for one in patterns}
     assert len(patterns) > 200 and len(lines) > 80
     modules = {one.rpartition(":")[0] for one in lines}
-    assert modules >= {"bot.core.redaction", "bot.chat.slack.text", "bot.agent.formats.text_format"}
+    assert modules >= {"bot.core.redaction", "bot.platforms.slack.text", "bot.agent.formats.text_format"}
 
 
 SLOW = (

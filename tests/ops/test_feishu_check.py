@@ -10,12 +10,12 @@ from pydantic import SecretStr
 
 from bot.app.services import FeishuApp
 from bot.app.settings import Settings
-from bot.chat.feishu.values import CancelValue, parse_value
 from bot.core.errors import ChatError, SettingsError
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.ops.feishu_check import SCOPES, check_feishu, send_test_card
-from tests.chat.feishu.api_server import Api, run_api
-from tests.chat.feishu.frame_server import APP_ID, APP_SECRET
+from bot.platforms.feishu.values import CancelValue, parse_value
+from tests.platforms.feishu.api_server import Api, run_api
+from tests.platforms.feishu.frame_server import APP_ID, APP_SECRET
 
 ROOT = Path(__file__).parents[2]
 BOT = {"code": 0, "bot": {"activate_status": 2, "app_name": "审批", "open_id": "ou_bot"}}

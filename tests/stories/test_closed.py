@@ -3,7 +3,7 @@ why."""
 
 import pytest
 
-from bot.chat.slack import app as slack_app
+from bot.platforms.slack import app as slack_app
 from tests.harness.hands import CODES
 from tests.harness.office import CHAT, GENERAL, ZHANG, Office
 

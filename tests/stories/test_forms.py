@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from slack_sdk.models.views import View
 
-from bot.chat.slack import forms
 from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
+from bot.platforms.slack import forms
 from tests.harness.office import ADMIN, ANN, CHAT, GENERAL, LI, ZHANG, Office, found_request
 from tools.workflow.process.definition import compile_process
 

@@ -14,13 +14,13 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from bot.app.build import Application
-from bot.chat.http_mode import open_http_server
 from bot.core import metrics
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import SettingsError
 from bot.ops.doctor import check_services
 from bot.ops.health import SHARED_APP, STOPPING, HealthState, MetricsPage, ProcessReport, build_health_app
 from bot.ops.processes import ProcessState, ProcessStore
+from bot.platforms.http_mode import open_http_server
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem
 from bot.queue.store_watch import PauseReason

@@ -267,7 +267,7 @@ async def test_the_language_and_the_steps_of_one_person(desk: Office) -> None:
     assert not [m for m in lines if any(b["type"] == "plan" for b in m.get("blocks") or [])], "no plan for them"
     await open_home(desk, LI)
     assert "等我处理" in read_home(desk, LI), "nobody else reads otherwise"
-    assert desk.bot.stores.preferences.get_steps(ZHANG) == "replies"
+    assert desk.bot.stores.preferences.get_preferences(ZHANG).steps == "replies"
 
 
 async def test_the_morning_list_is_switched_on_and_off_beside_them(empty: Office) -> None:

@@ -13,8 +13,8 @@ from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
 from bot.agent.tool_executor import OBSERVATION_MAX
-from bot.chat.slack.blocks import render_post
 from bot.core.i18n import translate
+from bot.platforms.slack.blocks import render_post
 from tests.harness.memory_bot import Bot
 from tests.harness.workspace_server import serve_routes
 from tests.stories.script import DONE, calls

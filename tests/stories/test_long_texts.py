@@ -8,9 +8,9 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
-from bot.chat.slack.text import unescape_text
 from bot.core.i18n import translate
 from bot.core.records import EffectState
+from bot.platforms.slack.text import unescape_text
 from tests.harness.memory_bot import Bot
 from tests.harness.office import CHAT, LI, ZHANG, Office, read_message_key, read_message_text
 from tests.harness.presses import rewrite

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from bot.chat.slack import missed_messages
-from bot.chat.slack.missed_messages import MissedMessages
 from bot.dev.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
+from bot.platforms.slack import missed_messages
+from bot.platforms.slack.missed_messages import MissedMessages
 from tests.harness.office import GENERAL, LI, WANG, ZHANG, Office, office
 from tests.harness.store_changes import wait_for_store
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from bot.agent.model import Messages, ModelReply
-from bot.chat.slack import listeners
 from bot.core.cancellation import cancel_and_wait
 from bot.dev.mailbox import Fault
+from bot.platforms.slack import listeners
 from bot.redis.connect import connect_redis
 from bot.redis.embedded import EmbeddedRedis
 from tests.harness.app_calls import Outcome

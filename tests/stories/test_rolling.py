@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from bot.chat.slack.web_api import LIMITED
 from bot.core.cancellation import cancel_and_wait
+from bot.platforms.slack.web_api import LIMITED
 from bot.queue.keys import Keys
 from bot.storage.journal import Journal
 from tests.harness.office import GENERAL, LI, PATIENCE_S, WANG, ZHANG, ZHAO, Office, read_message_key

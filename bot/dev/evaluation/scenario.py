@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import tomllib
 from datetime import date
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -43,6 +44,7 @@ Setting = Literal[
     "openai_vision",
 ]
 EVERY_STYLE: tuple[Style, ...] = ("native", "text", "json")
+get_world = cache(read_world)  # that of the demo people, which nobody changes here
 
 
 class ScenarioError(CountersignError):
@@ -227,7 +229,7 @@ class Scenario(ScenarioPart):
 
     @property
     def handles(self) -> frozenset[str]:
-        return frozenset({one.name for one in read_world().people} | {one.name for one in self.person})
+        return frozenset({one.name for one in get_world().people} | {one.name for one in self.person})
 
     @field_validator("styles")
     @classmethod
@@ -248,7 +250,7 @@ class Scenario(ScenarioPart):
                 raise ValueError(
                     f"{where}: there is nobody called {name!r}; there are {', '.join(sorted(self.handles))}"
                 )
-        rooms = {name for _, name in read_world().channels}
+        rooms = {name for _, name in get_world().channels}
         if unknown := {act.where for act in self.act if act.where} - rooms:
             raise ValueError(f"there is no channel {unknown.pop()!r}; there is {', '.join(rooms)}")
         if self.only == "script" and not self.reply:

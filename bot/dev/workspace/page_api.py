@@ -166,7 +166,8 @@ def build_page_state(api: PageApi, me: WorkspaceMember, request: web.Request) ->
     ws = api.ws
     channels = [
         {"id": r.id, "name": choose_room_name(ws, r, me), "kind": r.kind, "unread": ws.state.count_unread(me.id, r)}
-        for r in ws.state.list_rooms(me.id)
+        for r in ws.state.rooms.values()
+        if me.id in r.members
     ]
     return {
         "team": {"id": ws.app.team, "name": ws.app.team_name},

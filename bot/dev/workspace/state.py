@@ -58,9 +58,6 @@ class WorkspaceState:
         self.last_stamp = max(self.last_stamp + 1, int(now * 1_000_000))
         return f"{self.last_stamp // 1_000_000}.{self.last_stamp % 1_000_000:06d}"
 
-    def list_rooms(self, person: str) -> list[WorkspaceRoom]:
-        return [room for room in self.rooms.values() if person in room.members]
-
     def count_unread(self, person: str, room: WorkspaceRoom) -> int:
         since = self.read.get(person, {}).get(room.id, "")
         return sum(1 for ts, message in room.messages.items() if ts > since and message.get("user") != person)

@@ -17,23 +17,20 @@ def escape_text(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def escape_encoded_text(text: str) -> str:
-    """Escape text that a client has encoded already: its entities and mentions of people stay unchanged."""
-    return ENCODED.sub(lambda m: m[0] if len(m[0]) > 1 else escape_text(m[0]), text)
-
-
 def mark_up_text(
     text: str, people: Iterable[WorkspaceMember], rooms: Iterable[WorkspaceRoom], *, encoded: bool = False
 ) -> str:
     """Convert typed text to the form that apps get: entities escaped, and `@name`, `#channel`, links and addresses
     marked up.
 
-    `encoded` means that a client has escaped the text already and written `<@U…>` for people."""
-    clean = (escape_encoded_text if encoded else escape_text)(text.strip())
+    `encoded` means that a client has escaped the text already and written `<@U…>` for people; these stay unchanged."""
+    typed = text.strip()
+    clean = (
+        ENCODED.sub(lambda m: m[0] if len(m[0]) > 1 else escape_text(m[0]), typed) if encoded else escape_text(typed)
+    )
     out = MAIL.sub(lambda m: f"<mailto:{m[0]}|{m[0]}>", LINK.sub(lambda m: f"<{m[0]}>", clean))
-    for sign, names in (("@", build_mention_names(people)), ("#", build_channel_names(rooms))):
-        out = replace_names(out, sign, names)
-    return out
+    channels = {room.name.lower(): f"<#{room.id}|{room.name}>" for room in rooms if room.kind == "channel"}
+    return replace_names(replace_names(out, "@", build_mention_names(people)), "#", channels)
 
 
 def replace_names(text: str, sign: str, names: Mapping[str, str]) -> str:
@@ -51,7 +48,3 @@ def build_mention_names(people: Iterable[WorkspaceMember]) -> dict[str, str]:
             if name:
                 names.setdefault(name.lower(), f"<@{person.id}>")
     return names
-
-
-def build_channel_names(rooms: Iterable[WorkspaceRoom]) -> dict[str, str]:
-    return {room.name.lower(): f"<#{room.id}|{room.name}>" for room in rooms if room.kind == "channel"}

@@ -128,10 +128,6 @@ class SummaryDraft:
 class SummaryLines(BaseModel):
     lines: list[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]] = Field(min_length=1)
 
-    def flatten_lines(self) -> list[str]:
-        """Return each line bounded and without line breaks."""
-        return [" ".join(line.split()).removeprefix("- ")[:MAX_LINE] for line in self.lines]
-
 
 @dataclass(frozen=True, slots=True)
 class Summarizer:
@@ -217,15 +213,16 @@ def select_newest_lines(lines: Sequence[str], tokens: int) -> list[str]:
 
 
 def parse_summary_lines(reply: ModelReply) -> list[str] | None:
-    """Parse the lines in a reply. Return None if the reply was cut off or withheld, calls a tool, or holds no valid
-    lines."""
+    """Parse the lines in a reply, each bounded and without line breaks. Return None if the reply was cut off or
+    withheld, calls a tool, or holds no valid lines."""
     if reply.calls or reply.refusal or reply.finish in ("length", "content_filter"):
         return None
     text = strip_thinking(reply.text) or ""
     try:
-        return SummaryLines.model_validate_json(text[text.find("{") : text.rfind("}") + 1]).flatten_lines()
+        parsed = SummaryLines.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
     except ValidationError:
         return None
+    return [" ".join(line.split()).removeprefix("- ")[:MAX_LINE] for line in parsed.lines]
 
 
 def _dump_message(role: str, content: str) -> str:

@@ -11,7 +11,6 @@ import typer
 from bot.app.mcp_file import load_mcp_servers
 from bot.app.services import open_services
 from bot.app.settings import load_settings
-from bot.core import logs
 from bot.ops.cli import console
 from bot.ops.cli.console import sanitize_for_terminal
 from bot.ops.doctor import (
@@ -24,6 +23,7 @@ from bot.ops.doctor import (
     check_services,
     check_variable_names,
 )
+from bot.ops.log_output import configure_logging
 
 app = typer.Typer()
 
@@ -37,7 +37,7 @@ async def doctor(
 ) -> None:
     """Check every service, and say how to mend what is wrong. The model is asked for a call and told its result."""
 
-    logs.configure_logging("ERROR", stream=sys.stderr)
+    configure_logging("ERROR", stream=sys.stderr)
     settings, failed = load_settings(), False
     for finding in (
         *check_variable_names(),

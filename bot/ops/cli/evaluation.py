@@ -18,7 +18,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bot.app.services import ModelEndpoint, build_services
 from bot.app.settings import Settings, load_settings
-from bot.core import logs
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
 from bot.core.redaction import redact_text
@@ -30,6 +29,7 @@ from bot.dev.evaluation.tables import format_share
 from bot.ops.cli import console
 from bot.ops.cli.console import sanitize_for_terminal
 from bot.ops.cli.evaluation_report import print_report, render_report_page
+from bot.ops.log_output import configure_logging
 
 app = typer.Typer()
 
@@ -89,7 +89,7 @@ def run_evaluation(
     countersign eval --model endpoint --record said.jsonl
     countersign eval --replay said.jsonl --each
     """
-    logs.configure_logging("CRITICAL", stream=sys.stderr)
+    configure_logging("CRITICAL", stream=sys.stderr)
     settings, language = load_settings(), console.get_terminal_language()
     if replay:  # the recording decides these
         given = {"--model": model != "scripted", "--style": style, "--repeat": repeat > 1, "--record": record}

@@ -14,11 +14,11 @@ import typer
 
 from bot.app.settings import load_settings
 from bot.app.tracing import GATES, open_sender_from_settings
-from bot.core import logs
 from bot.core.private import open_private
 from bot.core.records import Run
 from bot.features.shipped import RATINGS, RUN_NOTES
 from bot.ops.cli import console
+from bot.ops.log_output import configure_logging
 from bot.storage.approvals import ApprovalStore
 from bot.storage.journal import Journal
 from bot.storage.runs import RunStore
@@ -91,7 +91,7 @@ async def export(
     countersign export --since 7d --rated bad --content --out set.jsonl   # what to look into
     countersign export --since 7d --otlp      # to OTEL_EXPORTER_OTLP_ENDPOINT
     """
-    logs.configure_logging("ERROR", stream=sys.stderr)
+    configure_logging("ERROR", stream=sys.stderr)
     if rated not in (None, *RATED):
         raise typer.BadParameter(", ".join(RATED), param_hint="--rated")
     if otlp and out:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 from redis.asyncio import Redis
 
 from bot.app.settings import Settings
-from bot.chat.slack.members import list_member_names
 from bot.core.errors import ChatError, CountersignError
 from bot.dev.workspace.world import read_world
 from bot.ops.cli.console import get_terminal_language, print_note
 from bot.ops.processes import ProcessStore
 from bot.people.redis_member_store import RedisMemberStore
+from bot.platforms.slack.members import list_member_names
 from bot.queue.keys import Keys
 from tools.people.names import choose_name
 from tools.spec import Person
@@ -119,15 +119,15 @@ async def open_directory(services: Services) -> AsyncIterator[tuple[ChatDirector
 
     facts = DirectoryFile(services.directory_file)
     if services.feishu:
-        from bot.chat.feishu import client as feishu
-        from bot.chat.feishu.directory import FeishuMembers
+        from bot.platforms.feishu import client as feishu
+        from bot.platforms.feishu.directory import FeishuMembers
 
         app = services.feishu
         async with feishu.open_feishu_client(app.app_id, app.secret, app.url) as api:
             yield PlatformDirectory(FeishuMembers(api), facts), (await feishu.identify_bot(api)).tenant
         return
-    from bot.chat.slack.directory import SlackMembers
-    from bot.chat.slack.web_client import identify_bot, open_web_client
+    from bot.platforms.slack.directory import SlackMembers
+    from bot.platforms.slack.web_client import identify_bot, open_web_client
 
     async with open_web_client(services.bot_token, services.slack_api_url) as client:
         team = (await identify_bot(client)).team

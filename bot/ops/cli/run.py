@@ -18,12 +18,13 @@ from bot.app.build import Application, build_app
 from bot.app.mcp_file import load_mcp_servers
 from bot.app.services import Services, open_services
 from bot.app.settings import Settings, find_misspelt_variables, load_settings
-from bot.chat.http_mode import open_http_server
 from bot.core import logs
 from bot.core.cancellation import cancel_and_wait
 from bot.core.redaction import redact_text
 from bot.ops.cli import console
 from bot.ops.health import STOPPING, attach_health, build_health_app
+from bot.ops.log_output import configure_logging
+from bot.platforms.http_mode import open_http_server
 
 log = logs.get_logger(__name__)
 app = typer.Typer()
@@ -41,7 +42,7 @@ async def run() -> None:
 async def serve_until_stopped(settings: Settings) -> None:
     """Run the bot until SIGTERM or Ctrl-C. At the end it disconnects from the platform first, so that events go to
     other processes, and meanwhile finishes or hands over running work. A second signal ends it at once."""
-    logs.configure_logging(settings.log_level, None if settings.log_format == "auto" else settings.log_format == "json")
+    configure_logging(settings.log_level, None if settings.log_format == "auto" else settings.log_format == "json")
     for warning in find_misspelt_variables():
         log.warning(warning)
     ending = _ShutdownRequest()

@@ -20,9 +20,10 @@ from bot.agent.models.fallback import DOWN_MAX_S, DOWN_S, FallbackModel
 from bot.agent.models.openai_model import MAX_RETRY_AFTER_S, OpenAIModel, open_model
 from bot.app.services import Services, open_services
 from bot.app.settings import Settings
-from bot.core import logs, metrics
+from bot.core import metrics
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.ops.cli.run import format_banner
+from bot.ops.log_output import configure_logging
 from tests.harness.corpus import corpus
 from tests.harness.scripted_model import ScriptedModel
 from tests.stories.endpoint import Endpoint, Raw, endpoint, said
@@ -285,7 +286,7 @@ def test_what_cannot_be_meant_is_no_wish(after: str) -> None:
 
 
 async def test_the_key_is_in_no_log(stream: io.StringIO) -> None:
-    logs.configure_logging("DEBUG", json=True, stream=stream)
+    configure_logging("DEBUG", json=True, stream=stream)
     async with asked([Raw(b"x", 500), Raw(status=0), said("there")], retries=3) as (serving, model, _):
         await ask(model)
         assert serving.keys == ["Bearer sk-first-secret"] * 3

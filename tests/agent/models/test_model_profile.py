@@ -20,10 +20,10 @@ from bot.agent.model import ModelReply
 from bot.agent.models.openai_model import open_model
 from bot.agent.models.probe import FormatSetting, LeakRecorder, choose_formats, find_call_problem
 from bot.app.services import ModelEndpoint, Services
-from bot.core import logs
 from bot.core.errors import ModelUnavailableError
 from bot.core.run_state import RunState
 from bot.ops.doctor import NOTICE_DAYS, DoctorFinding, check_services
+from bot.ops.log_output import configure_logging
 from bot.queue.keys import Keys
 from bot.storage.cache import TextCache
 from tests.agent.models.standins import StandIn, served, standing_in
@@ -82,7 +82,7 @@ async def test_doctor_warns_before_a_model_is_shut_down(days: int | None, level:
 
 
 async def test_administrators_are_told_once_what_does_not_pass_by_itself(stream: io.StringIO) -> None:
-    logs.configure_logging("INFO", json=True, stream=stream)
+    configure_logging("INFO", json=True, stream=stream)
     answers = [401, 401, 402, 200, 402]
 
     async def handle(body: dict[str, Any], request: web.Request) -> web.StreamResponse:

@@ -5,10 +5,10 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.chat.slack.text import unescape_text
 from bot.dev.workspace.state import build_initial_state
 from bot.dev.workspace.typed import mark_up_text
 from bot.dev.workspace.world import read_world
+from bot.platforms.slack.text import unescape_text
 
 STATE = build_initial_state(read_world())
 

@@ -19,6 +19,7 @@ from bot.core import logs
 from bot.core.redaction import forget_secrets
 from bot.features.grounding.feature import RULES
 from bot.ops.cli import console
+from bot.ops.log_output import configure_logging
 from bot.queue.keys import Keys
 from bot.queue.lanes import LaneItem
 from bot.queue.writes import apply_writes
@@ -135,7 +136,7 @@ async def place(
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(tmp_path)
         there = Place(opened, collector, model, stream, tmp_path)
-        logs.configure_logging("DEBUG", json=True, stream=stream)
+        configure_logging("DEBUG", json=True, stream=stream)
         await live(there, file)
         yield there
     forget_secrets()

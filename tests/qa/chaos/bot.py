@@ -21,9 +21,7 @@ from bot.app.build import build_app
 from bot.app.ingress import LaneIngress
 from bot.app.services import open_services
 from bot.app.settings import Settings
-from bot.chat.feishu import channel as feishu_channel
 from bot.chat.messages import Message
-from bot.chat.slack import channel
 from bot.core import clock, logs
 from bot.core.errors import CountersignError
 from bot.core.timing import Timing
@@ -31,6 +29,9 @@ from bot.features.files.file_bytes import FolderBytes
 from bot.features.files.file_store import FileStore
 from bot.features.sets.morning_lists import MorningLists
 from bot.ops.health import attach_health
+from bot.ops.log_output import configure_logging
+from bot.platforms.feishu import channel as feishu_channel
+from bot.platforms.slack import channel
 from bot.queue import scripts, store_watch
 from bot.queue.lanes import CheckpointResult, Lanes, Lease
 from bot.queue.store_watch import StoreWatch
@@ -81,7 +82,7 @@ async def tell_when_late() -> None:
 
 
 async def serve(settings: Settings) -> None:
-    logs.configure_logging("INFO", json=True)
+    configure_logging("INFO", json=True)
     async with open_services(settings) as outside, build_app(settings, outside, timing=tuning()) as bot:
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):

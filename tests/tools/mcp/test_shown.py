@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from bot.approvals import render as words
 from bot.chat.messages import Button, Card, Click, Place, Post
-from bot.chat.slack.blocks import render_post
-from bot.chat.slack.dialogs import render_modal
-from bot.chat.slack.text import unescape_text
 from bot.core.records import Approval
 from bot.dev.workspace.validate import VIEW_BYTES, check_view
-from tests.chat.slack.doubles import validate
+from bot.platforms.slack.blocks import render_post
+from bot.platforms.slack.dialogs import render_modal
+from bot.platforms.slack.text import unescape_text
 from tests.harness.corpus import corpus
+from tests.platforms.slack.doubles import validate
 from tests.tools.mcp.running import USE, build_listed_tool
 from tests.tools.office import refused
 from tools.characters import has_invisible

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from aiohttp import WSMessage, web
 
-from bot.chat.feishu.frames import CONTROL, DATA, Frame, FrameError, decode_frame, encode_frame
 from bot.dev.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
 from bot.dev.workspace.feishu.world import FeishuSetup
 from bot.dev.workspace.sockets import AppSockets, SocketLink
 from bot.dev.workspace.world import Json
+from bot.platforms.feishu.frames import CONTROL, DATA, Frame, FrameError, decode_frame, encode_frame
 
 MOST_SOCKETS = 50
 SERVICE = 33554678

@@ -24,10 +24,10 @@ from bot.app.settings import Settings
 from bot.app.slack_platform import open_slack
 from bot.chat.messages import Channel, Message, MessageRef, Place, Post
 from bot.chat.platform import Platform
-from bot.core import logs
 from bot.core.history_entries import HistoryEntry
 from bot.core.timing import Timing
 from bot.features.summaries.compaction import compute_threshold
+from bot.ops.log_output import configure_logging
 from bot.queue.writes import apply_writes
 from tests.harness.memory_platform import MemoryDirectory, build_platform
 from tests.qa.bench import job as bench
@@ -205,7 +205,7 @@ async def working(
     folder = Path(tempfile.mkdtemp(prefix="bench"))  # every job has another store at the same address
     settings = Settings(_env_file=None, concurrency=max(64, job.at_once), post_spacing_ms=1, data_dir=folder)
     with open(os.devnull, "w") as nothing:
-        logs.configure_logging("INFO", json=True, stream=nothing)
+        configure_logging("INFO", json=True, stream=nothing)
         logging.getLogger().addHandler(warnings := logging.StreamHandler())
         warnings.setLevel(logging.WARNING)
         async with open_resources(settings, outside(job), open_platform, tools, timing, model) as resources:

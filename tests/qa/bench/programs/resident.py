@@ -8,10 +8,10 @@ from functools import partial
 
 from bot.app import build
 from bot.app.settings import Settings
-from bot.chat.slack import channel, missed_messages
 from bot.core.timing import Timing
 from bot.features.files import file_copies
 from bot.ops.cli import run
+from bot.platforms.slack import channel, missed_messages
 from tests.qa.process import end_when_orphaned
 
 HOURLY_S = 1.0

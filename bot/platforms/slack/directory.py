@@ -1,0 +1,123 @@
+"""`SlackMembers`: the people of a Slack workspace, read from Slack's user objects
+(https://docs.slack.dev/reference/objects/user-object)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.core.errors import ChatError
+from bot.people.member_cache import Member, MemberFacts
+from bot.people.member_store import MemberRecord, UserProfile
+from bot.platforms.slack.members import list_member_names
+from bot.platforms.slack.profiles import load_profiles
+from bot.platforms.slack.web_api import Method, call_slack, get_next_cursor
+from tools.characters import clean_name
+
+PAGE = 1_000
+"""Members per page, the most that `users.list` gives. The method may be called 20 times a minute (Tier 2)."""
+ADMIN_FLAGS = ("is_admin", "is_owner", "is_primary_owner")
+"""Flags of people who run the workspace."""
+BARRED = ("deleted", "is_restricted", "is_ultra_restricted", "is_stranger", "is_invited_user")
+"""Flags of people who are not full members."""
+_USED = (
+    *("id", "team_id", "name", "real_name", "locale", "tz", "updated", "is_bot", "is_workflow_bot"),
+    *BARRED,
+    *ADMIN_FLAGS,
+)
+_USED_OF_PROFILE = ("real_name", "display_name", "email", "title")
+_SLACKBOT = "USLACKBOT"
+_ID = re.compile(r"[UW][A-Z0-9]{2,30}")
+
+
+class SlackMembers:
+    """Implements `bot.people.member_cache.MemberSource`. Single people come by `users.info` (Tier 4: 100 a minute
+    and more)."""
+
+    has_profiles = True
+
+    def __init__(self, client: AsyncWebClient, team: str) -> None:
+        self._client, self._team = client, team
+
+    async def list_page(self, cursor: str) -> tuple[Mapping[str, Member], str]:
+        where = {"limit": PAGE, "include_locale": True} | ({"cursor": cursor} if cursor else {})
+        answer = await call_slack(self._client.users_list, where)
+        return {str(one["id"]): one for one in answer.get("members") or ()}, get_next_cursor(answer)
+
+    async def find_member(self, person: str) -> Member | None:
+        return await _find_member(self._client.users_info, {"user": person, "include_locale": True})
+
+    async def find_member_by_email(self, email: str) -> Member | None:
+        return await _find_member(self._client.users_lookupByEmail, {"email": email})
+
+    async def load_profiles(self, people: Iterable[str]) -> Mapping[str, UserProfile]:
+        return await load_profiles(self._client, people)
+
+    def is_person_id(self, id: str) -> bool:
+        return bool(_ID.fullmatch(id))
+
+    def cut_down_member(self, member: Member) -> dict[str, Any]:
+        kept = {name: member[name] for name in _USED if member.get(name) not in (None, "", False)}
+        profile, enterprise = member.get("profile"), member.get("enterprise_user")
+        given = profile if isinstance(profile, Mapping) else {}
+        kept["profile"] = {name: given[name] for name in _USED_OF_PROFILE if given.get(name)}
+        teams = enterprise.get("teams") if isinstance(enterprise, Mapping) else None
+        return kept | ({"teams": [str(one) for one in teams]} if isinstance(teams, list) else {})
+
+    def get_update_mark(self, member: Member) -> float:
+        return float(member.get("updated") or 0)
+
+    def is_bot(self, member: Member) -> bool:
+        return bool(member.get("is_bot") or member.get("is_workflow_bot")) or member.get("id") == _SLACKBOT
+
+    def is_full_member(self, member: Member) -> bool:
+        return self._is_of_team(member) and not any(member.get(why) for why in BARRED)
+
+    def is_own_bot(self, member: Member) -> bool:
+        barred = member.get("is_stranger") or member.get("deleted")
+        return self.is_bot(member) and self._is_of_team(member) and not barred
+
+    def _is_of_team(self, member: Member) -> bool:
+        """Return whether somebody is a member of this workspace. On Enterprise Grid `team_id` is only their first
+        workspace. `enterprise_user.teams` lists all of them."""
+        return self._team in (member.get("teams") or ()) or member.get("team_id", self._team) == self._team
+
+    def get_email(self, member: Member) -> str:
+        return str((member.get("profile") or {}).get("email") or "").strip()
+
+    def read_facts(self, record: MemberRecord) -> MemberFacts:
+        member, profile = record.member, record.profile or UserProfile()
+        return MemberFacts(
+            names=tuple(list_member_names(member)),
+            email=self.get_email(member),
+            title=clean_name((member.get("profile") or {}).get("title")),
+            locale=member.get("locale") or "en-US",
+            timezone=_parse_timezone(member.get("tz")),
+            runs_workspace=any(member.get(right) for right in ADMIN_FLAGS),
+            manager=profile.manager,
+            department=profile.department,
+        )
+
+
+async def _find_member(method: Method, wanted: Mapping[str, Any]) -> Member | None:
+    try:
+        answer = await call_slack(method, wanted)
+    except ChatError as failed:
+        if failed.code in ("user_not_found", "user_not_visible", "users_not_found"):
+            return None
+        raise
+    return dict(answer["user"])
+
+
+@cache
+def _parse_timezone(name: str | None) -> str:
+    """Return a time zone's name, or UTC if Slack's list of time zones is newer than this machine's."""
+    try:
+        return ZoneInfo(name or "UTC").key
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return "UTC"

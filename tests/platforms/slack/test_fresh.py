@@ -1,0 +1,170 @@
+"""People as they are now: asked for again where something is decided, and the directory file as it is."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from bot.core.errors import ChatUnavailableError
+from bot.core.timing import FRESH_S
+from bot.people.directory import PlatformDirectory
+from bot.people.directory_file import DirectoryFile
+from tests.platforms.slack.conftest import Desk
+
+FINANCE = '[[person]]\nemail = "zhaoliu@example.com"\nroles = ["finance"]\n'
+BARE = '[[person]]\nemail = "zhaoliu@example.com"\n'
+ZHANG, ZHAO = "U01ZHANG", "U04ZHAO"
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def write(path: Path, text: str) -> Path:
+    """Replaced at once, as editors and deployments do it."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text, encoding="utf-8")
+    os.replace(fresh, path)
+    return path
+
+
+def opened(desk: Desk, path: Path | None = None) -> tuple[PlatformDirectory, Clock]:
+    clock = Clock()
+    return desk.open_directory(DirectoryFile(path, clock), clock=clock), clock
+
+
+async def test_who_lost_their_membership_a_moment_ago_is_no_caller(desk: Desk) -> None:
+    directory, clock = opened(desk)
+    assert await directory.list_people()
+    for change in ({"deleted": True}, {"is_restricted": True}, {"is_ultra_restricted": True}):
+        desk.slack.members[0] |= change
+        assert await directory.find_caller(ZHANG), "what was read before still says so: the control"
+        clock.now += FRESH_S
+        await directory.refresh_people([ZHANG])
+        assert await directory.find_caller(ZHANG) is None
+        assert ZHANG not in [one.id for one in await directory.list_people()]
+        for why in change:
+            desk.slack.members[0].pop(why)
+        clock.now += FRESH_S
+        await directory.refresh_people([ZHANG])
+        assert await directory.find_caller(ZHANG)
+
+
+async def test_slack_is_asked_once_in_thirty_seconds_and_once_for_many(desk: Desk) -> None:
+    directory, clock = opened(desk)
+    await directory.list_people()
+    await directory.refresh_people([ZHANG, ZHAO])
+    assert desk.slack.called("users.info") == [], "everybody has just been read"
+    for passed_s, refreshed, asked in (
+        (FRESH_S, [[ZHANG]] * 30, [ZHANG]),
+        (FRESH_S - 1, [[ZHANG]], []),
+        (1, [[ZHANG, ZHANG, ZHAO]], [ZHANG, ZHAO]),
+    ):
+        clock.now += passed_s
+        desk.slack.calls.clear()
+        await asyncio.gather(*map(directory.refresh_people, refreshed))
+        assert [call["user"] for call in desk.slack.called("users.info")] == asked
+
+
+async def test_who_is_unknown_by_now_is_nobody_and_in_an_outage_nobody_is_fresh(
+    desk: Desk,
+) -> None:
+    directory, clock = opened(desk)
+    assert await directory.list_people()
+    clock.now += FRESH_S
+    desk.slack.faults["users.info"] = ["fatal_error"] * 3
+    with pytest.raises(ChatUnavailableError):
+        await directory.refresh_people([ZHANG])
+    await directory.refresh_people([ZHANG])
+    assert await directory.find_caller(ZHANG)
+    desk.slack.calls.clear()
+    desk.slack.members.pop(0)
+    clock.now += FRESH_S
+    await directory.refresh_people([ZHANG, "U0NOBODY", "nobody", "", "../x"])
+    assert await directory.find_person(ZHANG) is None and await directory.find_caller("U0NOBODY") is None
+    assert [call["user"] for call in desk.slack.called("users.info")] == [ZHANG, "U0NOBODY"]
+
+
+async def test_a_manager_in_the_profile_is_read_again_too(desk: Desk) -> None:
+    desk.slack.fields = [{"id": "Xf1", "label": "Manager", "options": {"is_protected": True}}]
+    desk.slack.profiles = {ZHANG: {"Xf1": ZHAO}, ZHAO: {}}
+    directory, clock = opened(desk)
+    found = await directory.find_person(ZHANG)
+    assert found and found.manager == ZHAO
+    desk.slack.profiles[ZHANG] = {}
+    desk.slack.members[0]["updated"] = 2
+    clock.now += FRESH_S
+    await directory.refresh_people([ZHANG])
+    found = await directory.find_person(ZHANG)
+    assert found and found.manager is None
+    desk.slack.members[0]["updated"] = 3
+    desk.slack.faults["users.profile.get"] = ["fatal_error"] * 3
+    clock.now += FRESH_S
+    with pytest.raises(ChatUnavailableError):
+        await directory.refresh_people([ZHANG])
+
+
+async def roles(directory: PlatformDirectory) -> frozenset[str]:
+    found = await directory.find_person(ZHAO)
+    assert found is not None
+    return found.roles
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_the_file_is_read_again_when_it_changes(desk: Desk, tmp_path: Path, at_once: bool) -> None:
+    """For a decision at once; for anything else within a few seconds."""
+    path = write(tmp_path / "directory.toml", FINANCE)
+    directory, clock = opened(desk, path)
+    assert await roles(directory) == {"finance"}
+    write(path, BARE)
+    assert await roles(directory) == {"finance"}, "nobody looks at it all the time"
+    if at_once:
+        await directory.refresh_people([])
+    clock.now += 3
+    assert await roles(directory) == frozenset()
+    assert len(desk.slack.called("users.info")) == 1, "and nobody is asked for again"
+    write(path, FINANCE)
+    clock.now += 3
+    assert await roles(directory) == {"finance"}
+
+
+async def test_a_broken_file_changes_nothing_and_is_logged_once(desk: Desk, tmp_path: Path) -> None:
+    """Nor does a file that is gone."""
+    path = tmp_path / "directory.toml"
+    directory, clock = opened(desk, write(path, FINANCE))
+    for broken in ("[[person]]\nemail = 5", "garbage", '[[person]]\nemail = "x"', None):
+        assert await roles(directory) == {"finance"}
+        path.unlink() if broken is None else write(path, broken)
+        with capture_logs() as logged:
+            for _ in range(4):
+                clock.now += 3
+                assert await roles(directory) == {"finance"}
+        if broken is not None:
+            (said,) = [one for one in logged if one["event"] == "directory.not_read"]
+            assert said["log_level"] == "error" and "directory.toml" in said["error"]
+        write(path, BARE)
+        clock.now += 3
+        assert await roles(directory) == frozenset(), "as soon as it can be used"
+        write(path, FINANCE)
+        clock.now += 3
+
+
+async def test_every_way_of_writing_is_noticed(tmp_path: Path) -> None:
+    """In place, replaced, and replaced by as many characters."""
+    edits: tuple[Callable[[Path], object], ...] = (
+        lambda path: path.write_text(BARE, encoding="utf-8"),
+        lambda path: write(path, BARE),
+        lambda path: write(path, BARE + "# " + "x" * (len(FINANCE) - len(BARE) - 2)),
+    )
+    for number, edit in enumerate(edits):
+        path = write(tmp_path / f"directory{number}.toml", FINANCE)
+        file = DirectoryFile(path)
+        edit(path)
+        assert await file.reload_if_changed(at_once=True) and not file.entries["zhaoliu@example.com"].roles
+        assert not await file.reload_if_changed(at_once=True), "once"
