@@ -38,6 +38,7 @@ from bot.core.redaction import (
     remember_secrets,
     spell_secret,
 )
+from bot.ops import log_output
 from bot.ops.cli import print_redacted
 from bot.ops.cli.console import sanitize_for_terminal
 from bot.ops.log_output import configure_logging
@@ -313,7 +314,7 @@ def test_no_observation_repeats_one_of_ours(known: None) -> None:
 def test_negative_control_without_redaction_they_are_read(
     stream: io.StringIO, known: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "redact_text", lambda text: text)
+    monkeypatch.setattr(log_output, "redact_text", lambda text: text)
     configure_logging("INFO", json=False, stream=stream)
     logging.getLogger("x").warning("%s", SAID[0])
     with pytest.raises(AssertionError):

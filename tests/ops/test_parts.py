@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 
 import pytest
 
-from bot import chat, features
+from bot import chat, features, platforms
 from bot.core.i18n import load_sentences
 from bot.features import welcome
 from bot.ops import parts
@@ -97,16 +97,16 @@ def test_a_feature_that_no_list_names(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_feature_and_platform_stands_in_the_import_contracts() -> None:
     """A part that they do not name may import everything, and `lint-imports` says nothing of it."""
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
-    layers, _, platforms, *_ = project["tool"]["importlinter"]["contracts"]
+    layers, _, port, *_ = project["tool"]["importlinter"]["contracts"]
     named = {room.strip() for layer in layers["layers"] for room in re.split("[|:]", layer)}
     parts = [
         (f"{package.__name__}.{one.name}", one)
-        for package in (chat, features)
+        for package in (chat, features, platforms)
         for one in iter_modules(package.__path__)
     ]
     assert {name for name, _ in parts} <= named
-    adapters = {name for name, one in parts if one.ispkg and name.startswith("bot.chat.")}
-    assert adapters == set(platforms["source_modules"])
+    adapters = {name for name, one in parts if one.ispkg and name.startswith("bot.platforms.")}
+    assert adapters == set(port["source_modules"])
 
 
 def test_a_process_without_its_form_or_outside_the_list_or_unusable(tmp_path: Path) -> None:
