@@ -168,7 +168,7 @@ def _build_turns(base: Resources, tool_services: ToolServices, features: Feature
             platform=base.platform,
             clock=stores.clock,
             display=settings.steps,
-            get_choice=lambda person: stores.preferences.get_preferences(person).steps,
+            get_preferences=stores.preferences.get_preferences,
             is_catching_up=stores.lanes.is_companion_waiting,
         ),
         features=features,

@@ -15,15 +15,7 @@ from typing import Literal
 
 from bot.agent.limits import StopReason
 from bot.agent.tool_executor import CALL_MISTAKES, RunStep
-from bot.chat.messages import (
-    Message,
-    Post,
-    RateSlot,
-    SessionStatus,
-    StepLine,
-    StepList,
-    StepState,
-)
+from bot.chat.messages import Message, Post, RateSlot, SessionStatus, StepLine, StepList, StepState
 from bot.chat.platform import Platform
 from bot.core import logs
 from bot.core.clock import Clock
@@ -36,6 +28,7 @@ from bot.core.run_state import CallStatus
 from bot.core.work_items import RefreshProgress, build_show_lane
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
+from bot.storage.preferences import DEFAULTS, Preferences
 from tools.platform_ids import PERSON_ID
 
 log = logs.get_logger(__name__)
@@ -61,14 +54,14 @@ class ProgressReporter:
     clock: Clock = field(default_factory=Clock)
     display: Display = "plan"
     """The company's display."""
-    get_choice: Callable[[str], str] = lambda person: ""
-    """Returns the display that a person has chosen; empty for the company's."""
+    get_preferences: Callable[[str], Preferences] = lambda person: DEFAULTS
+    """Returns what a person has chosen."""
     is_catching_up: Callable[[str], Awaitable[bool]] | None = None
     """Tells whether an item of its own is updating the messages of a run. Nobody else updates them then. None: no item
     does."""
 
     def get_display(self, run: Run) -> str:
-        return self.get_choice(run.message.person) or self.display
+        return self.get_preferences(run.message.person).steps or self.display
 
     def add_steps(self, run: Run, steps: Sequence[RunStep]) -> None:
         """Add step lines to the run, as private as the conversation. Nothing is shown yet. A call that the model merely

@@ -71,7 +71,7 @@ async def test_what_one_version_has_begun_the_other_ends(
     assert not empty.driver.ws.delivery.abandoned_events
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 async def test_beside_each_other_everything_is_done_once(empty: Office, redis: Redis, former: Path) -> None:
     people = (ZHANG, ZHAO, WANG)
     async with run_version(empty, former), run_version(empty, ROOT):

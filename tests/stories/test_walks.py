@@ -1,11 +1,12 @@
 """The lists *one message through* and *one click through* of `bot/README.md`, compared with the files that run."""
 
+import asyncio
 import itertools
 import re
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -18,6 +19,8 @@ MOST_FILES, MOST_CLIMBS = 20, 10
 NEAR = 8
 """Tolerance of the number of files in the README: a smaller difference needs no update."""
 OUTSIDE = ("bot/dev/", "bot/dev/evaluation/", "tests/")
+WAY = ("Task-", "lane ", "relay_events")
+"""Beginnings of the names of tasks that a message or a click passes. The others are jobs of the background."""
 
 
 def read_section(heading: str) -> str:
@@ -31,11 +34,13 @@ def list_walk(heading: str) -> list[str]:
 
 @contextmanager
 def recording(ran: set[str]) -> Iterator[None]:
-    """Record every file of the project, except the stand-ins, of which anything is called."""
+    """Record every file of the project, except the stand-ins, of which anything is called in a task on the way."""
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(f"{ROOT}/"):
-            ran.add(frame.f_code.co_filename.removeprefix(f"{ROOT}/"))
+            with suppress(RuntimeError):  # outside of the loop
+                if (task := asyncio.current_task()) and task.get_name().startswith(WAY):
+                    ran.add(frame.f_code.co_filename.removeprefix(f"{ROOT}/"))
 
     sys.setprofile(note)
     try:

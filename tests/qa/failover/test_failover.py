@@ -10,7 +10,7 @@ from tests.qa.chaos.store import Absent
 from tests.qa.failover.__main__ import STORES
 from tests.qa.failover.run import Order, describe, judge, run_order
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 SHORT = partial(Order, messages=27, mails=3, losses=2)  # half a minute
 
 
