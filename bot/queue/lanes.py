@@ -173,12 +173,13 @@ class Lease:
             self.lane, self.token, self.item.id, len(self._written), seq, self._lanes.lease_ms, *rate, *row
         ]  # fmt: skip
         companion, asked_ms, server = self.lane + self._lanes.companion_suffix, get_elapsed_ms(), ""
+        # Even if no answer comes, the item may be in the companion.
+        self.is_companion_waiting |= any(isinstance(one, EnqueueItem) and one.lane == companion for one in writes)
         if confirm:
             (answer, *details), server = await self._lanes.run_until_confirmed("checkpoint", self.lane, *args)
         else:
             answer, *details = await self._lanes.run_lane_script("checkpoint", self.lane, *args)
         self._require_not_lost(answer)
-        self.is_companion_waiting |= any(isinstance(one, EnqueueItem) and one.lane == companion for one in writes)
         if answer == "refused":
             return CheckpointResult(refused=details[0])
         self.extended_ms = asked_ms

@@ -12,10 +12,12 @@ from redis.asyncio import Redis
 from bot.approvals import press as press_module
 from bot.approvals.render import describe_consequence
 from bot.core.errors import ChatUnavailableError, LeaseLost
+from bot.core.held_lease import bind_lease
 from bot.core.i18n import translate
 from bot.core.records import Approval, ApprovalState, EffectState, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import ExpireCard
+from bot.queue.lanes import Lease
 from bot.queue.worker import GIVE_UP_TRIES
 from tests.harness.corpus import corpus
 from tests.harness.lanes import expire
@@ -214,6 +216,48 @@ async def test_a_mail_goes_out_when_it_is_on_record_as_begun_and_what_takes_long
     assert (seen.decided_by, seen.choice) == ("U1", "send")
     assert len(mailer.mails) == 1
     assert len(bot.chat.updates) == 1 + is_slow, "a card whose effect is quick is rewritten once"
+
+
+@dataclass
+class RefusingMailer(MemoryMailer):
+    """A mailer that refuses a mail when somebody says so."""
+
+    when: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def send_mail(self, *mail: Any) -> None:
+        await self.when.wait()
+        raise ToolError("mail_refused", "refused", reply=554)
+
+
+async def test_a_card_shows_the_end_although_nobody_knows_whether_its_rewriting_before_was_requested(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mail is refused while the request waits for the answer of the store, which has it. Another process carries it
+    out before the end is on record."""
+    bot, mailer = await proposed(redis), RefusingMailer()
+    bot.lanes.lease_ms = 60_000  # the other process leaves this lane alone
+    monkeypatch.setattr(press_module, "SHOWN_AFTER_S", 0.01)
+    use_mailer(bot, mailer)
+    update = bot.chat.update_message
+
+    async def wait_for_no_answer(lane: str) -> None:
+        mailer.when.set()
+        await asyncio.Event().wait()
+
+    async def update_and_let_work(*card: Any) -> None:
+        await update(*card)
+        await asyncio.create_task(bot.work_beside())
+
+    async def handle_bound(lease: Lease) -> Any:
+        bind_lease(lease)
+        return await handle(lease)
+
+    handle = bot._handle_or_give_up
+    monkeypatch.setattr(bot, "_handle_or_give_up", handle_bound)
+    act_around_checkpoint(bot, monkeypatch, "show:1", wait_for_no_answer, afterwards=True)
+    monkeypatch.setattr(bot.chat, "update_message", update_and_let_work)
+    assert (await asyncio.wait_for(press(bot, "send"), 10)).effect is EffectState.FAILED
+    assert [one.choice for one in bot.chat.cards()[0].buttons] == ["retry"]
 
 
 @dataclass
