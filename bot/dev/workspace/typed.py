@@ -23,11 +23,11 @@ def mark_up_text(
     """Convert typed text to the form that apps get: entities escaped, and `@name`, `#channel`, links and addresses
     marked up.
 
-    `encoded` means that a client has escaped the text already and written `<@U…>` for people; these stay unchanged."""
-    typed = text.strip()
-    clean = (
-        ENCODED.sub(lambda m: m[0] if len(m[0]) > 1 else escape_text(m[0]), typed) if encoded else escape_text(typed)
-    )
+    `encoded`: a client has escaped it and written `<@U…>` for people. Its entities and mentions stay unchanged."""
+    if encoded:
+        clean = ENCODED.sub(lambda m: m[0] if len(m[0]) > 1 else escape_text(m[0]), text.strip())
+    else:
+        clean = escape_text(text.strip())
     out = MAIL.sub(lambda m: f"<mailto:{m[0]}|{m[0]}>", LINK.sub(lambda m: f"<{m[0]}>", clean))
     channels = {room.name.lower(): f"<#{room.id}|{room.name}>" for room in rooms if room.kind == "channel"}
     return replace_names(replace_names(out, "@", build_mention_names(people)), "#", channels)
