@@ -129,6 +129,7 @@ async def test_a_server_that_dies_or_hangs_in_a_call_costs_this_call_and_comes_b
         for tool, args in (("wiki__die", {}), ("wiki__slow", {"seconds": 600})):
             lost = await refused(calls(opened, tool, **args))
             assert lost.code == "server_silent" and lost.maybe is not None
+            await asyncio.wait_for(opened.wait_until_listed(), 30)  # a program starts as fast as the machine is
             assert (await calls(opened, "wiki__echo", text="again")).data["result"] == {"result": "again"}
 
 
@@ -149,6 +150,7 @@ async def test_killed_between_card_and_press_it_is_reached_again_and_runs_once(w
             await presses(opened, "wiki__write_page", plan)
         except ToolError as away:  # pressed before anybody knew: nothing was done, and it can be pressed again
             assert away.code == "server_away" and world.done == []
+            await asyncio.wait_for(opened.wait_until_listed(), 30)
             await presses(opened, "wiki__write_page", plan)
     assert world.done == ["write A: b ()"]
 

@@ -19,10 +19,12 @@ from tools.workflow.remote.api import VariableValue
 from tools.workflow.remote.engine import REST_PAUSES_S
 
 MOST_CALLS = {
-    "own": (3, 2), "start": (7, 6), "decide": (5, 4), "end": (5, 4), "end with a mail": (8, 14), "own again": (3, 3),
-    "to do": (4, 100), "short leave": (13, 24),
+    "own": (3, 2), "start": (7, 6), "decide": (5, 4), "end": (5, 4), "end with a mail": (8, 9), "own again": (3, 3),
+    "to do": (4, 100), "short leave": (13, 17),
 }  # fmt: skip
-"""With 100 own requests: on Camunda as on Operaton, and on Flowable, which is asked again while it goes on itself."""
+"""With 100 own requests: on Camunda as on Operaton, and on Flowable, without `CALLS_PER_PAUSE`."""
+CALLS_PER_PAUSE = 3
+"""After each pause, Flowable is asked whether its own job has ended. A slow machine makes more pauses."""
 
 
 async def test_what_was_done_is_told_event_by_event(world: World) -> None:
@@ -185,8 +187,9 @@ async def test_a_command_takes_few_calls_and_a_list_no_more_however_long_it_is(w
 
     async def count_calls(name: str, work: Awaitable[object]) -> None:
         world.proxy.calls.clear()
+        world.slept.clear()
         await work
-        calls[name] = len(world.proxy.calls)
+        calls[name] = len(world.proxy.calls) - CALLS_PER_PAUSE * len(world.slept)
 
     first, second = await world.task("S-0001"), await world.task("S-0002")
     reject = DecideCommand(task=second, actor=LI.id, decision=Decision.REJECT, opinion="不")
