@@ -11,6 +11,7 @@ from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
 from bot.platforms.feishu.channel import encode_content
 from bot.platforms.feishu.client import FeishuClient, identify_bot, open_feishu_client
+from bot.platforms.feishu.connection import explain_refusal
 from bot.platforms.feishu.values import CancelValue, build_value
 from tools.platform_ids import PERSON_ID
 
@@ -54,8 +55,11 @@ async def check_feishu(app: FeishuApp, mode: Literal["long", "http"]) -> AsyncIt
             yield "fail", f"the bot is not switched on in this tenant (activate_status {status}); {cure}"
         yield await _check_scopes(client)
         if mode == "long":
-            await client.request_connection()
-            yield "ok", "long connection: Feishu gives the app an address"
+            try:
+                await client.request_connection()
+                yield "ok", "long connection: Feishu gives the app an address"
+            except ChatRefusedError as refused:
+                yield "fail", explain_refusal(refused)
         way = "long connection" if mode == "long" else "your address, …/feishu/events"
         yield "ok", TRAP.format(console=CONSOLE, mode=way)
 
@@ -93,7 +97,10 @@ async def send_test_card(app: FeishuApp, person: str) -> Finding:
     kind = "open_id" if PERSON_ID.fullmatch(person) else "email"
     body = {"receive_id": person, "msg_type": "interactive", "content": encode_content(card), "uuid": uuid4().hex}
     async with open_feishu_client(app.app_id, app.secret, app.url) as client:
-        await client.call("POST", "im/v1/messages", query={"receive_id_type": kind}, body=body)
+        try:
+            await client.call("POST", "im/v1/messages", query={"receive_id_type": kind}, body=body)
+        except ChatRefusedError as refused:
+            return "fail", f"no card could be sent to {person} ({refused.code}): check the id, and who may use the app"
     return "ok", (
         f"a card was sent to {person}. Start the bot and press the button: if the card changes, presses come. If "
         f"Feishu shows an error, look at {CONSOLE} → Events & Callbacks → callback configuration"

@@ -35,7 +35,6 @@ KEPT_LISTS = ("mine", "told", "todo", "done", "decided_for")
 RUN_KINDS = frozenset({"step", "run.finished", "run.stopped", "run.cancelled"})
 """Kinds of journal records whose person wrote the message."""
 _KEY = re.compile(r"\{(q\d\d|people|files|sent)\}:(.+)")
-_DIRECT = re.compile(r"[^:]+:[^:]+:D[^:]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +255,8 @@ class PersonalData:
         began."""
         values = [str(one) for one in await self.redis.lrange(key, 0, -1)]
         runs = [(value.partition("|")[2] if name == "h" else value).split(TAB, 1)[0] for value in values]
-        is_direct = _DIRECT.fullmatch(conversation) is not None and bool(self._runs.intersection(runs))
+        # The key of every other conversation names a thread, too.
+        is_direct = conversation.count(":") == 2 and not self._runs.isdisjoint(runs)
         kind = "history" if name == "h" else "calls"
         return [
             PersonalRecord(

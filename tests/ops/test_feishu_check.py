@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from bot.app.services import FeishuApp
 from bot.app.settings import Settings
-from bot.core.errors import ChatError, SettingsError
+from bot.core.errors import SettingsError
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.ops.feishu_check import SCOPES, check_feishu, send_test_card
 from bot.platforms.feishu.values import CancelValue, parse_value
@@ -70,8 +70,18 @@ async def test_wrong_credentials_say_where_to_look_and_a_person_who_cannot_be_re
     with pytest.raises(SettingsError, match="FEISHU_APP_SECRET"):
         await look(api, app)
     api.token_replies, api.replies = [], [{"code": 230013, "msg": "no availability"}]
-    with pytest.raises(ChatError, match="230013"):
-        await send_test_card(app, "a@b.cn")
+    level, text = await send_test_card(app, "a@b.cn")
+    assert level == "fail" and "a@b.cn (230013)" in text and "network" not in text
+
+
+@pytest.mark.parametrize(("code", "said"), [(1000040350, "50 long connections"), (403, "FEISHU_MODE=http")])
+async def test_a_refused_long_connection_says_who_can_change_that(
+    api: Api, app: FeishuApp, code: int, said: str
+) -> None:
+    api.replies = [BOT, TENANT, BOT, ALL, {"code": code, "msg": "no"}]
+    findings = [(level, text) async for level, text in check_feishu(app, "long")]
+    [(_, failed)] = [one for one in findings if one[0] == "fail"]
+    assert said in failed and "network" not in failed
 
 
 @pytest.mark.parametrize(("person", "kind"), [("ou_84aad35d084aa403a838cf73ee18467", "open_id"), ("a@b.cn", "email")])

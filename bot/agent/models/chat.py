@@ -30,8 +30,8 @@ its model did not write itself (Gemini API, thought signatures)."""
 MAX_CALLS = 128
 """Most tool calls in a stream."""
 FINISHES = {
-    **dict.fromkeys(("", "stop"), "stop"),
-    **dict.fromkeys(("tool_calls", "function_call"), "tool_calls"),
+    **dict.fromkeys(("", "stop", "eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(("tool_calls", "function_call", "tool_use"), "tool_calls"),
     **dict.fromkeys(("content_filter", "safety", "prohibited_content", "blocklist", "recitation"), "content_filter"),
 }
 """Reasons why a reply ended, in the words of endpoints → in ours. Any other reason means that the reply was cut off."""

@@ -6,6 +6,7 @@ import asyncio
 import getpass
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -24,6 +25,7 @@ from bot.app.settings import load_settings
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import (
     ChatError,
+    ChatRefusedError,
     CountersignError,
     ModelRejectedError,
     ModelUnavailableError,
@@ -103,8 +105,14 @@ def require_confirmation(key: str, yes: bool, /, **params: object) -> None:
         return
     if not sys.stdin.isatty():
         raise build_error("processes.needs_yes")
-    if not typer.confirm(build_sentence(key, **params)):
-        raise typer.Exit(1)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # asyncio's own waits for the answer
+    try:
+        if not typer.confirm(build_sentence(key, **params)):
+            raise typer.Exit(1)
+    except typer.Abort:
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def build_sentence(key: str, /, **params: object) -> str:
@@ -132,6 +140,8 @@ def explain_error(error: CountersignError) -> str:
     match error:
         case StoreUnavailableError():
             return translate("store.down", "en", error=redact_text(str(error)))
+        case ChatRefusedError():
+            return f"the chat platform refuses this ({error})"
         case ChatError():
             addresses = "SLACK_API_URL or FEISHU_API_URL"
             return f"the chat platform cannot be reached ({error}); check the network, HTTPS_PROXY and {addresses}"

@@ -402,10 +402,12 @@ async def run_assignment(
 
 
 def require_person(people: Sequence[Person], text: str) -> str:
-    """Return the id of one active person by id or e-mail address. Without a source of names, the text is taken for an
-    id. Raises CountersignError."""
+    """Return the id of one active person by id or e-mail address. Without a source of names, the text has to be an id.
+    Raises CountersignError."""
     wanted = text.strip()
     if not people:
+        if not (wanted.isascii() and wanted.isidentifier()):
+            raise console.build_error("processes.id_needed", person=wanted)
         return wanted
     found = [one.id for one in people if one.active and wanted.casefold() in (one.id.casefold(), one.email.casefold())]
     if len(found) != 1:

@@ -264,6 +264,11 @@ class LongConnection:
         self._again_s = read("ReconnectInterval", 1, AGAIN_MAX_S, self._again_s)
 
 
+def explain_refusal(refused: ChatError) -> str:
+    """Say why Feishu gives the app no long connection, and who can change that."""
+    return _REFUSALS.get(refused.code, f"Feishu refuses a long connection: {refused}")
+
+
 @asynccontextmanager
 async def open_long_connection(
     client: FeishuClient, handle: Handle, gate: IngressGate
@@ -278,7 +283,7 @@ async def open_long_connection(
     except ChatError as failed:
         if is_outage(failed):
             raise
-        raise SettingsError(_REFUSALS.get(failed.code, f"Feishu refuses a long connection: {failed}")) from failed
+        raise SettingsError(explain_refusal(failed)) from failed
     serving = asyncio.create_task(connection.serve())
     try:
         yield connection.is_connected

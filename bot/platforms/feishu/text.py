@@ -20,7 +20,8 @@ _CODE = re.compile(
     r"^ {0,3}(`{3,}+|~{3,}+).*?(?:^ {0,3}\1[`~]*+ *+$|\Z)|(?<!`)(`{1,9}+)[^`]{1,400}+\2(?!`)",
     re.DOTALL | re.MULTILINE,
 )
-_TAG = re.compile(r"<(?=[A-Za-z/!?@])")
+_MARKUP_IN_CODE = re.compile(r"(<(?=[A-Za-z/!?@]))|\](?=[(\[:])")
+"""What would be a tag or a link if Feishu saw no code there: a backtick may belong to another one than ours."""
 _MARKUP = re.compile(r"(?<!\\)(\\*+)(<(?=[A-Za-z/!?@])|&(?=#?\w{1,31};)|!(?=\[)|\](?=[(\[:]))")
 """The beginnings of a tag, an entity, a picture (Feishu refuses a card with an address in it) and a link whose text is
 not its address, with the backslashes before them."""
@@ -54,10 +55,13 @@ def limit_tables(text: str) -> str:
 
 def convert_markdown(text: str) -> str:
     """Convert the model's Markdown to Feishu's. Formatting stays. No tag, no mention, no picture and no link with a
-    hidden target is left. In code, which shows entities as they are written, a tag gets a look-alike bracket."""
+    hidden target is left. In code, which shows entities as they are written, they get look-alike brackets."""
     pieces, end = list[str](), 0
     for code in _CODE.finditer(text):
-        pieces += _convert_prose(text[end : code.start()]), _TAG.sub("‹", code[0])
+        pieces += (
+            _convert_prose(text[end : code.start()]),
+            _MARKUP_IN_CODE.sub(lambda found: "‹" if found[1] else "］", code[0]),
+        )
         end = code.end()
     return "".join([*pieces, _convert_prose(text[end:])])
 

@@ -16,7 +16,7 @@ _OBJECTS = ("container", "message", "view", "state", "enterprise", "assistant_th
             "previous_message")  # fmt: skip
 _EITHER = ("user", "team", "channel")
 """Fields with an id in an event, and an object in an interaction."""
-_LISTS = ("authorizations", "actions", "blocks", "elements", "attachments")
+_LISTS = ("authorizations", "actions", "blocks", "elements")
 MAX_DEPTH = 4
 """How deep nested objects are checked. A button in a block of a message is the third level."""
 

@@ -1,5 +1,6 @@
 """What is kept of one person: exported whole, erased but for the record, handed over when they leave."""
 
+import asyncio
 import json
 import os
 from collections import Counter
@@ -17,10 +18,13 @@ from bot.chat.messages import Message, Place
 from bot.core.work_items import MessageReceived
 from bot.dev.evaluation.shown_blocks import list_buttons
 from bot.ops.backup import stream_key_pages
+from bot.ops.personal_data import PersonalData
 from bot.queue.keys import Keys, build_stored_item
+from bot.storage.journal import Journal
 from tests.harness.engines import StartEngine
+from tests.harness.forked import fork_process
 from tests.harness.office import ADMIN, LI, WANG, ZHANG, Office, office
-from tests.harness.programs import Ended, ran
+from tests.harness.programs import Ended, ctrl_c, ended, ran
 from tests.tools.workflow.remote.company import world_of
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
 from tools.workflow.engine.state import Delegation
@@ -99,6 +103,44 @@ async def test_everything_is_exported_nothing_of_others_and_who_is_forgotten_is_
     assert await list_places(redis, "我是王五"), "others are remembered"
     assert (await run_command(desk, tmp_path, "audit", "verify")).code == 0, "the record still verifies"
     assert await desk.answer(ZHANG, "帮助"), "and they may come back"
+
+
+async def test_the_summary_of_a_dm_goes_with_its_person_on_every_platform(redis: Redis) -> None:
+    """A summary belongs to no run, and Feishu's names of chats do not say that they are direct."""
+    keys, team = Keys(), "feishu:t1"
+    for chat in (f"{team}:oc_1", f"{team}:oc_2", f"{team}:oc_1:om_1"):
+        person = WANG if chat.endswith("oc_2") else ZHANG
+        await Journal(redis, keys).append_record(chat, "run.finished", person=person, run=f"run {chat}")
+        key = keys.build_key(keys.get_partition(chat), "h", chat)
+        for run in ("=", f"run {chat}"):
+            await redis.rpush(key, f'5|{run}\t1\t\t{{"role": "user", "content": "{chat}"}}')  # type: ignore[misc]
+    await PersonalData(redis, keys, ZHANG).erase_records(delete_no_file)
+    left = [page async for page in stream_key_pages(redis, keys)]
+    lists = {key: await redis.lrange(key, 0, -1) for page in left for key in page if "}:h:" in key}  # type: ignore[misc]
+    assert {key.partition(":h:")[2]: len(entries) for key, entries in lists.items()} == {
+        f"{team}:oc_2": 2,
+        f"{team}:oc_1:om_1": 1,
+    }, "others' direct messages, and what a thread knows of others"
+
+
+async def delete_no_file(team: str, member: str) -> None:
+    raise AssertionError("there is no file")
+
+
+async def test_ctrl_c_at_a_question_ends_the_command(desk: Office, tmp_path: Path) -> None:
+    await desk.answer(ZHANG, "你好")
+    await desk.quiet()
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "wb", buffering=0), os.fdopen(theirs) as given:
+        env = {"REDIS_URL": desk.redis_url, "LANG": "en_US.UTF-8"}
+        child = await fork_process("bot", "person", "forget", ZHANG, cwd=tmp_path, env=env, given=given.fileno())
+        try:
+            assert child.stdout
+            await asyncio.wait_for(child.stdout.readuntil(b"[y/N]"), 60)
+            ctrl_c(child)
+            assert (await ended(child)).code == 130
+        finally:
+            await child.close()
 
 
 async def test_what_waits_in_a_lane_is_open_work_and_what_was_given_up_is_erased(desk: Office, tmp_path: Path) -> None:

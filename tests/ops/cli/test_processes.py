@@ -223,6 +223,15 @@ async def test_an_administrator_gives_a_task_to_somebody_else(there: Office, val
     assert again.code == 1 and verified.code == 0 and "gives L-0001-1 to U3" in tail.out, (again, verified, tail)
 
 
+async def test_an_address_that_cannot_be_looked_up_is_no_id(there: Office, valkey: str, folder: Path) -> None:
+    """The task was given to the text itself, which nobody is."""
+    assert await there.start(SICK) == "L-0001"
+    for person in ("li@example.com", "Li Si", "李四", ""):
+        refused = await processes(valkey, folder, "assign", "L-0001-1", person, "--yes")
+        assert refused.code == 1 and "give an id" in refused.err, refused
+    assert (await there.engine.get_request("L-0001")).waits_for == ("U2",)
+
+
 async def test_the_reference_has_everything_that_a_form_can_say_in_both_languages(folder: Path) -> None:
     en, zh = await in_both("", folder, "reference")
     assert en.code == zh.code == 0, (en, zh)

@@ -34,7 +34,7 @@ class Api:
         told = await request.text() if request.content_type.startswith("multipart") else None
         body = told if told else (await request.json() if request.can_read_body else dict(request.query))
         self.queries.append(dict(request.query))
-        self.calls.append((request.headers["Authorization"], f"{request.method} {request.path}", body))
+        self.calls.append((request.headers.get("Authorization", ""), f"{request.method} {request.path}", body))
         return await self._reply(request, self.replies)
 
     async def _reply(self, request: web.Request, replies: list[Any]) -> web.StreamResponse:
@@ -50,6 +50,6 @@ class Api:
 async def run_api() -> AsyncIterator[Api]:
     api, app = Api(), web.Application(client_max_size=50_000_000)
     app.router.add_post("/open-apis/auth/v3/tenant_access_token/internal", api.give_token)
-    app.router.add_route("*", "/open-apis/{path:.*}", api.serve)
+    app.router.add_route("*", "/{path:.*}", api.serve)
     async with serve_app(app) as api.url:
         yield api

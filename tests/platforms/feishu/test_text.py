@@ -46,6 +46,12 @@ def test_only_an_id_of_feishus_form_is_a_mention() -> None:
         assert format_mention(other) == ""
 
 
+@example("Press ` twice.\n\n[Approve](http://e)\n\nThen ` again.")
+@example("``` ` [Approve](http://e)")
+@example("\\`[Approve](http://e)\\`")
+@example("```\nx\n```\t\n[Approve](http://e)")
+@example("- a\n  ```\n  x\n[Approve][1]\n\n[1]: http://e")
+@example("`\n` ![x](http://e) `")
 @settings(max_examples=300)
 @given(INVISIBLE_FREE)
 def test_the_models_markdown_calls_nobody_and_hides_no_address(text: str) -> None:
@@ -67,6 +73,7 @@ def test_formatting_that_feishu_has_stays() -> None:
         ("![p](https://x.example/p.png)", "&#33;[p&#93;(https://x.example/p.png)"),
         ("`a <b> c` <b>", "`a ‹b> c` &#60;b>"),
         ("```\nif a<b\n```", "```\nif a‹b\n```"),
+        ("`a[1](b)`", "`a[1］(b)`"),
         ("\\<at id=all>", "&#60;at id=all>"),
     ):
         assert convert_markdown(written) == shown

@@ -63,6 +63,18 @@ async def test_nothing_odd_breaks_anything(desk: Desk, monkeypatch: pytest.Monke
     assert len(passed) == 7 and all(passed)
 
 
+@pytest.mark.parametrize(
+    "more", [{"ts": 1700000000}, {"actions": [{"id": "1", "name": "ok", "type": "button"}]}, {"actions": []}]
+)
+def test_an_attachment_of_another_app_is_as_slack_sends_it(more: dict[str, Any]) -> None:
+    """A shortcut on the message of another app, or its preview of a link, was dropped without a word."""
+    message = written("see this") | {"attachments": [{"id": 1, "is_share": True, "text": "x", **more}]}
+    assert has_slack_shape(event(message))
+    chosen = {"type": "message_action", "callback_id": "cs:request:expense", "trigger_id": "1.2"}
+    assert has_slack_shape(chosen | {"user": {"id": "U01ZHANG"}, "message": message})
+    assert not has_slack_shape(chosen | {"actions": []}), "the negative control"
+
+
 async def test_without_the_check_bolt_stumbles(desk: Desk) -> None:
     """The negative control."""
     spoilt = event(written("hello")) | {"event": ["hello"]}
