@@ -111,9 +111,11 @@ async def test_where_tools_are_told_in_words_a_servers_words_are_not_the_systems
     assert outside["content"].count("</tools>") == 1 and "<message" not in outside["content"]
 
 
-def test_the_banner_names_the_servers() -> None:
+def test_the_banner_names_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "wiki (3 tools), crm (not reached yet; no tools)" in format_banner(OUTSIDE, {"wiki": 3, "crm": 0})
     assert "servers" not in format_banner(OUTSIDE, {})
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert "  MCP 服务   wiki（3 个工具）" in format_banner(OUTSIDE, {"wiki": 3})
 
 
 async def test_doctor_lists_tools_and_gates_and_what_is_wrong(world: World, valkey: str) -> None:

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import typer
+from rich.cells import set_cell_size
 
 from bot.app.build import Application, build_app
 from bot.app.mcp_file import load_mcp_servers
@@ -117,27 +118,30 @@ class _ShutdownRequest:
 def format_banner(services: Services, servers: Mapping[str, int] | None = None) -> str:
     """Describe the running parts, which of them are stand-ins, and where to look. `servers`: MCP servers and their
     number of tools."""
-    chat = "Feishu" if services.feishu else "Slack"
-    rows = [
-        ("workspace", f"local stand-in for {chat}" if "workspace" in services.standins else services.workspace_url),
-        ("model", describe_models(services) if "model" not in services.standins else "rehearsal: rules, not a model"),
-        ("redis", "embedded, for this machine" if "redis" in services.standins else "by REDIS_URL"),
-        ("mail", "local mailbox, nothing leaves this machine" if "mail" in services.standins else "by SMTP_URL"),
-    ]  # fmt: skip
+    say, standins = console.build_sentence, services.standins
+    chat = "feishu" if services.feishu else "slack"
+    rows = {
+        "workspace": say(f"banner.local_{chat}") if "workspace" in standins else services.workspace_url,
+        "model": say("banner.rehearsal") if "model" in standins else describe_models(services),
+        "redis": say("banner.embedded" if "redis" in standins else "banner.by_redis_url"),
+        "mail": say("banner.mailbox" if "mail" in standins else "banner.by_smtp_url"),
+    }
     if servers:
-        told = (f"{name} ({n or 'not reached yet; no'} tools)" for name, n in servers.items())
-        rows.append(("servers", ", ".join(told)))
-    lines = ["", "Countersign is running.", *(f"  {name:<10} {what}" for name, what in rows)]
+        told = (say("banner.tools" if n else "banner.not_reached", name=name, n=n) for name, n in servers.items())
+        rows["servers"] = ", ".join(told)
+    named = (f"  {set_cell_size(say(f'banner.{name}'), 10)} {what}" for name, what in rows.items())
+    lines = ["", say("banner.running"), *named]
     if services.page_url:
         command = "countersign"  # this installation's
         if not shutil.which(command):
             script, here = Path(sys.executable).with_name(command), Path.cwd()
             command = str(script.relative_to(here) if script.is_relative_to(here) else script)
-        lines += ["", f"  Open {services.page_url}", f"  Follow it: {command} tail -f      Stop it: Ctrl-C"]
+        lines += ["", f"  {say('banner.open', url=services.page_url)}", f"  {say('banner.follow', command=command)}"]
     return "\n".join([*lines, *filter(None, [services.real_models]), ""])
 
 
 def describe_models(services: Services) -> str:
     """Describe the models in use and their addresses."""
-    named = [f"{one.name} at {one.url or OPENAI}" for one in (services.model, services.fallback) if one]
-    return redact_text("; while it is down ".join(named))
+    used = [one for one in (services.model, services.fallback) if one]
+    named = [console.build_sentence("banner.model_at", name=one.name, url=one.url or OPENAI) for one in used]
+    return redact_text(console.build_sentence("banner.fallback").join(named))
