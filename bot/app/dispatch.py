@@ -40,7 +40,7 @@ from bot.features.contract import Work
 from bot.features.shipped import MODELS as FEATURE_MODELS
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
-from tools.spec import FrozenModel
+from tools.spec import FrozenModel, ToolError
 
 log = logs.get_logger(__name__)
 
@@ -170,7 +170,7 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
         Work(model=work_items.RecordDirectEvent, handle=partial(notices.record_direct_event, turns)),
         Work(model=work_items.BacklogCleared, handle=partial(notices.notify_backlog_cleared, turns)),
         Work(model=work_items.NotifyPerson, handle=partial(notices.notify_person, turns), is_owed=True),
-        Work(model=RelayEngineEvent, handle=relay_event),
+        Work(model=RelayEngineEvent, handle=relay_event, is_owed=True),
     )
     missing = {model: Work(model=model, handle=tell_missing_feature) for model in MODELS}
     return {**missing, **features.work, **{work.model: work for work in kernel}}
@@ -195,10 +195,10 @@ class WorkDispatcher:
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
         """Handle one item of a lane. Returns the writes of the commit that pops it.
 
-        While the platform is unreachable, the item waits and no try is counted. The exemption ends after a while,
-        because a single post may be the cause of the failure. While the platform does not accept our token, everything
-        waits without a limit. An item whose records a newer version has written waits too: while processes are
-        replaced, one of the new ones takes it."""
+        While the platform is unreachable, the item waits and no try is counted; owed work waits for the engine as well.
+        The exemption ends after a while, because a single post may be the cause of the failure. While the platform does
+        not accept our token, everything waits without a limit. An item whose records a newer version has written waits
+        too: while processes are replaced, one of the new ones takes it."""
         work, journal = None, self.turns.stores.journal
         try:
             work = parse_work(lease.item.body)
@@ -212,8 +212,10 @@ class WorkDispatcher:
             raise RetryLater(ACCOUNT_TIMES * self.away_ms, str(refused)) from refused
         except ChatBusyError as busy:
             raise RetryLater(busy.wait_ms, str(busy)) from busy
-        except ChatUnavailableError as down:
+        except (ChatUnavailableError, ToolError) as down:
             age_ms, owed = self._compute_age_ms(lease.item), work is not None and self.work[type(work)].is_owed
+            if isinstance(down, ToolError) and not (owed and down.code.startswith("engine_")):
+                raise
             if age_ms > (OWED_MAX_MS if owed else AWAY_MAX_MS):
                 raise
             raise RetryLater(self.away_ms * (1 if age_ms <= AWAY_MAX_MS else OWED_TIMES), str(down)) from down
