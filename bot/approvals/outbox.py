@@ -128,7 +128,7 @@ async def _enqueue_mail_cards(cards: Cards, event: OutboxEvent) -> None:
         requested_card = OpenCard(
             approval=card, tool=SEND_EMAIL.name, gate=Gate.CONFIRM, proposal=proposal, caller="", place=None
         )
-        await _enqueue_work(cards, card, event.id, requested_card)
+        await _enqueue_work(cards, card, id, requested_card)
 
 
 # Words

@@ -206,6 +206,22 @@ async def test_a_mail_that_a_process_proposes_is_its_authors_to_send(redis: Redi
     assert "item.dead" not in await bot.list_journal_kinds()
 
 
+async def test_of_a_mail_to_several_people_each_is_proposed(redis: Redis) -> None:
+    bot = Bot(redis)
+    for person in ("U2", "U5"):
+        bot.directory.change(person, roles=frozenset({"director"}))
+    await bot.engine.deploy_process(compile_process(drawn(MAIL_GRAPH).encode(), MAIL_FORM.encode()))
+    await bot.start_request("p", {"reason": "椅子", "approver": "U2"}, "U1", "start")
+    await bot.press(bot.chat.cards("DU2")[0], "approve", person="U2")
+    proposed = bot.chat.cards("DU1")
+    assert len(proposed) == 3
+    for card in proposed:
+        await bot.press(card, "send")
+    assert sorted(one.to for one in bot.mailer.mails) == ["U2", "U3", "U5"]
+    remembered = [one for one in await bot.list_history() if "发这封邮件？" in one]
+    assert len(remembered) == 3, "and the model knows of each"
+
+
 async def test_what_comes_back_to_its_author_is_theirs_to_confirm(redis: Redis) -> None:
     bot = await requested(redis)
     first = (await bot.load_approval()).gate
