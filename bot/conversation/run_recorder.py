@@ -180,20 +180,21 @@ def _build_answer_writes(
     place, question = run.message.place, _build_question_entry(turns, run)
     was_in_dm = run.dm_place is not None  # the run's card has been in the DM
     run.dm_place = delivery_result.direct or run.dm_place
-    answer = [_build_answer_entry(turns, run, text), *_build_effect_entries(turns, run)]
+    unverified = run.result.unverified if run.result else ()
+    answer = _build_answer_entry(turns, run, text)
     here = [] if run.is_in_history else [question]
     if delivery_result.in_conversation:
         is_answered = run.result is not None and not run.result.stop_reason
         if is_answered or place.direct or run.state.privacy is Privacy.PUBLIC:  # a stop shows nothing that was seen
             here += _build_call_entries(turns, run, place)
-        here += answer
+        here += [answer, *_build_effect_entries(turns, run, unverified, in_channel=not place.direct)]
     else:
         here.append(_build_answer_entry(turns, run, delivery_result.pointer))
         here += _build_effect_entries(turns, run, in_channel=True)
     append, *writes = _build_history_writes(turns, place, here)
     if run.dm_place is not None:
         calls = _build_call_entries(turns, run, run.dm_place)
-        entries = [*([] if was_in_dm else [question]), *calls, *answer]
+        entries = [*([] if was_in_dm else [question]), *calls, answer, *_build_effect_entries(turns, run, unverified)]
         writes.append(_build_direct_history_item(run, run.dm_place, "end", entries))
     return append, writes
 
@@ -290,13 +291,14 @@ def _build_call_entries(turns: Turns, run: Run, place: Place) -> list[HistoryEnt
     return [replace(entry, calls=[past for call, past in calls if place.direct or not call.approval])]
 
 
-def _build_effect_entries(turns: Turns, run: Run, *, in_channel: bool = False) -> list[HistoryEntry]:
+def _build_effect_entries(
+    turns: Turns, run: Run, unverified: Sequence[str] = (), *, in_channel: bool = False
+) -> list[HistoryEntry]:
     """Build the entry of the run's changes and the unsupported parts of its answer. Empty if there are neither."""
-    last = run.result
     lines = [render_receipt(run, in_channel=in_channel)] if run.receipt_lines else []
     said = "\n".join(lines)
-    if last and last.unverified and not in_channel:
-        lines.append(NOT_VERIFIED + " · ".join(last.unverified))
+    if unverified:
+        lines.append(NOT_VERIFIED + " · ".join(unverified))
     return [_build_event_entry(turns, run, "\n".join(lines), said=said)] if lines else []
 
 
