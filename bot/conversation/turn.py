@@ -323,6 +323,8 @@ async def _finish_run(turns: Turns, context: TurnContext, event: RunFinished | R
         renewal = turns.stores.spending.get_next_day_start().astimezone(context.caller.person.zone)
         text, reason = endings.describe_stop(context.run, event.reason, renewal), event.reason.value
         result = RunResult(text=text, stop_reason=reason, endpoint_error=event.endpoint_message)
+        lines = context.run.receipt_lines
+        lines += [one for one in event.called_lines if one not in lines]
     context.run.result = result
     slot = turns.platform.chat.find_rate_slot(context.run.message.place)
     checkpoint = await run_recorder.checkpoint_run(turns, context, "end", slot=slot)
