@@ -154,8 +154,9 @@ async def resume_run(turns: Turns, lease: Lease, resume: ResumeRun) -> Sequence[
         return [*run_recorder.end_run(turns, run, RunStatus.STOPPED), journal_write]
     await turn_context.refresh_start_tools(turns)
     context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
-    if is_new:
-        await run_recorder.checkpoint_run(turns, context, f"resume:{resume.uid}")
+    if is_new:  # its card holds no file any more, however the run ends
+        files = turns.stores.files.keeper.build_file_writes(run, conversation.waiting_files)
+        await run_recorder.checkpoint_run(turns, context, f"resume:{resume.uid}", *files)
     with turns.progress.remove_status_after(run.message):
         return await _run_agent(turns, context)
 

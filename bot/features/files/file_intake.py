@@ -105,7 +105,7 @@ class FileIntake(FileKeeper):
             owner = run.id if one.file.id in held else ""
             if one.file.id in run.used_files:
                 removed.append(HDel(build_waiting_files_key(self.files.keys, lane), f"{one.person}:{one.file.id}"))
-            elif one.run in ("", run.id) and one.run != owner:
+            elif one.run in ("", run.id) and (one.run or owner):
                 changed.append(one.model_copy(update={"run": owner}))
         return [*removed, *self._build_waiting_writes(lane, changed)]
 
