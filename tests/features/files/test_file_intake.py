@@ -25,7 +25,7 @@ from tests.harness.corpus import corpus
 from tests.harness.files import pdf, png
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, Edges, MemoryFileBytes
-from tests.stories.script import expense
+from tests.stories.script import calls, expense
 from tests.tools.company import LI
 from tools.spec import AttachedFile
 
@@ -81,6 +81,19 @@ async def test_the_files_of_a_run_stay_with_its_second_card(redis: Redis) -> Non
     await bot.press(bot.chat.cards()[-1], "confirm")
     [request] = await bot.engine.list_own_requests("U1")
     assert request.filled.values["amount"] == "300.00" and not request.filled.files, "another run cannot use them"
+
+
+@pytest.mark.parametrize("how", ["an offered step", "a retry"])
+async def test_a_button_under_an_answer_brings_no_file_back_that_is_on_a_request(redis: Redis, how: str) -> None:
+    offer = calls(("offer_steps", {"steps": [{"say": "再报销一次"}]}))
+    rest = [offer, ModelReply(text="好的。")] if how == "an offered step" else [calls(("list_people", {}))] * 3
+    bot = Bot(redis, [expense(), *rest, ModelReply(text="好的。")])
+    bot.file_source.contents |= CONTENT
+    await bot.send("报销 500 元差旅费", files=SENT)
+    await bot.press(bot.chat.cards()[0], "confirm")
+    await bot.press_retry(bot.chat.buttons()[-1])
+    assert len(bot.model.requests) == len(rest) + 2, "the control: the press is a message"
+    assert not await redis.hgetall(build_waiting_files_key(bot.keys, DM.conversation))
 
 
 async def test_a_file_says_whose_it_is_and_ends_as_the_picture_that_it_is(redis: Redis) -> None:
