@@ -26,6 +26,7 @@ from tools.spec import (
     Offer,
     Privacy,
     Proposal,
+    ReceiptLine,
     TextRef,
     ToolError,
     ToolOutcome,
@@ -131,6 +132,8 @@ class Tool:
     one."""
     server: str = ""
     """The outside server that the tool belongs to, whose words stand on the tool card; empty for our own tools."""
+    called_line: ReceiptLine | None = None
+    """The receipt line of every call; for tools of servers without a gate, because nobody knows what they do."""
     alias_of: ToolAlias | None = None
     """The tool of which this one is an alias, or None."""
     effects: Mapping[str, str] = field(default_factory=dict)

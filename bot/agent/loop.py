@@ -50,7 +50,7 @@ from bot.core.run_state import LEAKS, CallRecord, CallStatus, RunState, fingerpr
 from tools.characters import show_invisible
 from tools.privacy import classify_result
 from tools.requests.start_tools import StartTools
-from tools.spec import Gate, Privacy, Proposal, ToolError, ToolOutcome, choose_most_private
+from tools.spec import Gate, Privacy, Proposal, ReceiptLine, ToolError, ToolOutcome, choose_most_private
 from tools.tool import Tool, ToolContext
 
 log = logs.get_logger(__name__)
@@ -91,6 +91,8 @@ class RunStopped:
     reason: StopReason
     endpoint_message: str = ""
     """The error message of the model's endpoint, for administrators."""
+    called_lines: tuple[ReceiptLine, ...] = ()
+    """The receipt lines of calls whose step was not finished."""
 
 
 RunEvent = StepsFinished | RunFinished | RunPaused | RunStopped
@@ -206,13 +208,14 @@ class AgentLoop:
                 if not isinstance(event, StepsFinished):
                     return
         except RunHalted as halt:
-            yield RunStopped(halt.reason)
+            yield RunStopped(halt.reason, called_lines=tuple(context.read_cache.called_lines.values()))
         except ModelRejectedError as error:
             log.warning("model.refused", error=str(error))
             yield RunStopped(StopReason.REFUSED, str(error))
 
     async def _run_step(self, context: RunContext) -> RunEvent:
         state, stop = context.state, context.stop
+        context.read_cache.called_lines.clear()
         if stop.is_set():
             raise RunHalted(StopReason.USER)
         self.limits.require_step_allowed(state)

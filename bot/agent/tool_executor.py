@@ -58,6 +58,8 @@ class ReadCache:
     results: dict[str, ToolOutcome | Proposal] = field(default_factory=dict)
     locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """One lock for each read, so that only one of several identical calls in a reply does the read."""
+    called_lines: dict[str, ReceiptLine] = field(default_factory=dict)
+    """Tool → receipt line, of the calls that the present step has begun without a press."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +127,20 @@ class ToolExecutor:
         if not tool.is_cacheable:
             reads.results.clear()
         if tool.gate is not Gate.NONE or not tool.is_cacheable:
-            return await self._run_or_propose(tool, request, context, held=held)
+            return await self._run_or_propose(tool, request, context, reads, held=held)
         key = fingerprint_call(request.tool, request.args)
         async with reads.locks[key]:
             if key not in reads.results:
-                reads.results[key] = await self._run_or_propose(tool, request, context, held=held)
+                reads.results[key] = await self._run_or_propose(tool, request, context, reads, held=held)
             return reads.results[key]
 
     async def _run_or_propose(
-        self, tool: Tool, request: ToolCallRequest, context: ToolContext, *, held: bool
+        self, tool: Tool, request: ToolCallRequest, context: ToolContext, reads: ReadCache, *, held: bool
     ) -> ToolOutcome | Proposal:
         if tool.gate is Gate.NONE:
-            return await tool.run(context, validate_args(tool.args, request.args))
+            args = validate_args(tool.args, request.args)
+            reads.called_lines |= {tool.name: tool.called_line} if tool.called_line else {}
+            return await tool.run(context, args)
         if not request.reason:
             raise ToolError("bad_arguments", "`note` is missing: say in one short sentence why.")
         if held:

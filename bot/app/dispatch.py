@@ -6,7 +6,7 @@ brings its kinds along (`bot.features.contract`)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import or_
@@ -40,7 +40,7 @@ from bot.features.contract import Work
 from bot.features.shipped import MODELS as FEATURE_MODELS
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
-from tools.spec import FrozenModel
+from tools.spec import FrozenModel, ToolError
 
 log = logs.get_logger(__name__)
 
@@ -106,6 +106,10 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
     async def give_up_opening(item: LaneItem, work: OpenCard) -> Sequence[Write]:
         return notify_undelivered(work)
 
+    def build_card_end(model: type[FrozenModel], end: Callable[..., Awaitable[Sequence[Write]]]) -> Work[Any]:
+        """Build the work that ends a card, also when it failed every time."""
+        return Work(model=model, handle=lambda lease, work: end(cards, lease.item, work), give_up=partial(end, cards))
+
     async def relay_event(lease: Lease, work: RelayEngineEvent) -> Sequence[Write]:
         await outbox.relay_event(cards, work.event)
         return []
@@ -114,50 +118,29 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
         """An item of a feature that was taken out has no effect. A person who asked for it is told."""
         return [build_given_up_notice(lease.item, work.person)] if isinstance(work, OpenSet) else []
 
+    run_ends: dict[str, Any] = {"give_up": partial(turn.give_up_run, turns), "bury": partial(turn.bury_run, turns)}
     kernel: Sequence[Work[Any]] = (
         # Actions of people
         Work(
             model=work_items.MessageReceived,
             handle=lambda lease, work: turn.handle_message(turns, lease, work.message),
-            give_up=partial(turn.give_up_run, turns),
-            bury=partial(turn.bury_run, turns),
+            **run_ends,
         ),
         Work(model=ButtonPressed, handle=handle_press, give_up=give_up_press, bury=bury_press),
         Work(model=work_items.RefreshProgress, handle=partial(turn.refresh_progress, turns), is_owed=True),
         Work(model=work_items.SessionStopped, handle=partial(stops.stop_session, turns)),
-        Work(
-            model=work_items.ResumeRun,
-            handle=partial(turn.resume_run, turns),
-            give_up=partial(turn.give_up_run, turns),
-            bury=partial(turn.bury_run, turns),
-        ),
+        Work(model=work_items.ResumeRun, handle=partial(turn.resume_run, turns), **run_ends),
         # Events of a card besides presses
-        Work(
-            model=OpenCard,
-            handle=partial(open_card, cards),
-            give_up=give_up_opening,
-        ),
+        Work(model=OpenCard, handle=partial(open_card, cards), give_up=give_up_opening),
         Work(model=work_items.RemindDeciders, handle=partial(lifecycle.remind_deciders, cards)),
         Work(
             model=work_items.ExpireCard,
             handle=partial(lifecycle.expire_card, cards),
             give_up=partial(lifecycle.give_up_expiry, cards),
         ),
-        Work(
-            model=work_items.CloseCard,
-            handle=lambda lease, work: lifecycle.close_card(cards, lease.item, work),
-            give_up=partial(lifecycle.close_card, cards),
-        ),
-        Work(
-            model=work_items.CancelOpenCard,
-            handle=lambda lease, work: lifecycle.cancel_card(cards, lease.item, work),
-            give_up=partial(lifecycle.cancel_card, cards),
-        ),
-        Work(
-            model=work_items.StopOpenCard,
-            handle=lambda lease, work: lifecycle.cancel_card(cards, lease.item, work),
-            give_up=partial(lifecycle.cancel_card, cards),
-        ),
+        build_card_end(work_items.CloseCard, lifecycle.close_card),
+        build_card_end(work_items.CancelOpenCard, lifecycle.cancel_card),
+        build_card_end(work_items.StopOpenCard, lifecycle.cancel_card),
         Work(model=work_items.RefreshCard, handle=partial(lifecycle.refresh_card, cards), is_owed=True),
         Work(model=work_items.ForgetCopies, handle=partial(lifecycle.forget_copies, cards)),
         Work(model=work_items.SettleCard, handle=partial(lifecycle.settle_card, cards)),
@@ -170,7 +153,7 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
         Work(model=work_items.RecordDirectEvent, handle=partial(notices.record_direct_event, turns)),
         Work(model=work_items.BacklogCleared, handle=partial(notices.notify_backlog_cleared, turns)),
         Work(model=work_items.NotifyPerson, handle=partial(notices.notify_person, turns), is_owed=True),
-        Work(model=RelayEngineEvent, handle=relay_event),
+        Work(model=RelayEngineEvent, handle=relay_event, is_owed=True),
     )
     missing = {model: Work(model=model, handle=tell_missing_feature) for model in MODELS}
     return {**missing, **features.work, **{work.model: work for work in kernel}}
@@ -195,10 +178,10 @@ class WorkDispatcher:
     async def handle_item(self, lease: Lease) -> Sequence[Write]:
         """Handle one item of a lane. Returns the writes of the commit that pops it.
 
-        While the platform is unreachable, the item waits and no try is counted. The exemption ends after a while,
-        because a single post may be the cause of the failure. While the platform does not accept our token, everything
-        waits without a limit. An item whose records a newer version has written waits too: while processes are
-        replaced, one of the new ones takes it."""
+        While the platform is unreachable, the item waits and no try is counted; owed work waits for the engine as well.
+        The exemption ends after a while, because a single post may be the cause of the failure. While the platform does
+        not accept our token, everything waits without a limit. An item whose records a newer version has written waits
+        too: while processes are replaced, one of the new ones takes it."""
         work, journal = None, self.turns.stores.journal
         try:
             work = parse_work(lease.item.body)
@@ -212,8 +195,10 @@ class WorkDispatcher:
             raise RetryLater(ACCOUNT_TIMES * self.away_ms, str(refused)) from refused
         except ChatBusyError as busy:
             raise RetryLater(busy.wait_ms, str(busy)) from busy
-        except ChatUnavailableError as down:
+        except (ChatUnavailableError, ToolError) as down:
             age_ms, owed = self._compute_age_ms(lease.item), work is not None and self.work[type(work)].is_owed
+            if isinstance(down, ToolError) and not (owed and down.code.startswith("engine_")):
+                raise
             if age_ms > (OWED_MAX_MS if owed else AWAY_MAX_MS):
                 raise
             raise RetryLater(self.away_ms * (1 if age_ms <= AWAY_MAX_MS else OWED_TIMES), str(down)) from down

@@ -17,6 +17,7 @@ from tools.mail.send_email import SEND_EMAIL, SendEmailArgs, prepare_send_email
 from tools.people.names import PERSON, format_stand_in, get_names_by_language
 from tools.spec import Gate, TextRef, ToolError
 from tools.tool import ToolContext
+from tools.workflow.engine.authority import OVER_CODES
 from tools.workflow.engine.state import SYSTEM, Decision, TaskKind
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.process.definition import format_request_line
@@ -95,9 +96,11 @@ async def _enqueue_task_card(cards: Cards, event: OutboxEvent, follow_up: TextRe
         return
     try:
         card = await build_task_card(cards, reader, task, follow_up)
-    except ToolError as error:  # closed before its card was delivered
-        log.info("outbox.no_card", task=task, code=error.code)
-        return
+    except ToolError as error:
+        if error.code in OVER_CODES:  # closed before its card was delivered
+            log.info("outbox.no_card", task=task, code=error.code)
+            return
+        raise
     await _enqueue_work(cards, card.approval, event.id, card)
 
 
@@ -125,7 +128,7 @@ async def _enqueue_mail_cards(cards: Cards, event: OutboxEvent) -> None:
         requested_card = OpenCard(
             approval=card, tool=SEND_EMAIL.name, gate=Gate.CONFIRM, proposal=proposal, caller="", place=None
         )
-        await _enqueue_work(cards, card, event.id, requested_card)
+        await _enqueue_work(cards, card, id, requested_card)
 
 
 # Words

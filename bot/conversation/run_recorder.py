@@ -13,13 +13,7 @@ from zoneinfo import ZoneInfo
 
 from bot.agent.limits import StopReason
 from bot.agent.prompt import build_calls_entry, build_event_entry
-from bot.agent.recall import (
-    NOT_VERIFIED,
-    build_past_call,
-    format_call_line,
-    list_latest_calls,
-    name_offered_call,
-)
+from bot.agent.recall import NOT_VERIFIED, build_past_call, format_call_line, list_latest_calls, name_offered_call
 from bot.agent.tool_executor import RunStep
 from bot.chat.messages import Message, Place, RateSlot
 from bot.conversation.endings import DeliveryResult, render_receipt
@@ -180,20 +174,20 @@ def _build_answer_writes(
     place, question = run.message.place, _build_question_entry(turns, run)
     was_in_dm = run.dm_place is not None  # the run's card has been in the DM
     run.dm_place = delivery_result.direct or run.dm_place
-    answer = [_build_answer_entry(turns, run, text), *_build_effect_entries(turns, run)]
+    answer, doubts = _build_answer_entry(turns, run, text), run.result.unverified if run.result else ()
+    private = [answer, *_build_effect_entries(turns, run, doubts, in_channel=False)]
     here = [] if run.is_in_history else [question]
     if delivery_result.in_conversation:
         is_answered = run.result is not None and not run.result.stop_reason
         if is_answered or place.direct or run.state.privacy is Privacy.PUBLIC:  # a stop shows nothing that was seen
             here += _build_call_entries(turns, run, place)
-        here += answer
     else:
-        here.append(_build_answer_entry(turns, run, delivery_result.pointer))
-        here += _build_effect_entries(turns, run, in_channel=True)
+        answer, doubts = _build_answer_entry(turns, run, delivery_result.pointer), ()
+    here += [answer, *_build_effect_entries(turns, run, doubts, in_channel=not place.direct)]
     append, *writes = _build_history_writes(turns, place, here)
     if run.dm_place is not None:
         calls = _build_call_entries(turns, run, run.dm_place)
-        entries = [*([] if was_in_dm else [question]), *calls, *answer]
+        entries = [*([] if was_in_dm else [question]), *calls, *private]
         writes.append(_build_direct_history_item(run, run.dm_place, "end", entries))
     return append, writes
 
@@ -290,13 +284,11 @@ def _build_call_entries(turns: Turns, run: Run, place: Place) -> list[HistoryEnt
     return [replace(entry, calls=[past for call, past in calls if place.direct or not call.approval])]
 
 
-def _build_effect_entries(turns: Turns, run: Run, *, in_channel: bool = False) -> list[HistoryEntry]:
-    """Build the entry of the run's changes and the unsupported parts of its answer. Empty if there are neither."""
-    last = run.result
+def _build_effect_entries(turns: Turns, run: Run, doubts: Sequence[str], *, in_channel: bool) -> list[HistoryEntry]:
+    """Build the entry of the run's changes and `doubts`, the unsupported parts of its answer, if there are any."""
     lines = [render_receipt(run, in_channel=in_channel)] if run.receipt_lines else []
     said = "\n".join(lines)
-    if last and last.unverified and not in_channel:
-        lines.append(NOT_VERIFIED + " · ".join(last.unverified))
+    lines += [NOT_VERIFIED + " · ".join(doubts)] if doubts else []
     return [_build_event_entry(turns, run, "\n".join(lines), said=said)] if lines else []
 
 

@@ -154,8 +154,9 @@ async def resume_run(turns: Turns, lease: Lease, resume: ResumeRun) -> Sequence[
         return [*run_recorder.end_run(turns, run, RunStatus.STOPPED), journal_write]
     await turn_context.refresh_start_tools(turns)
     context = TurnContext(lease=lease, run=run, caller=caller, conversation=conversation)
-    if is_new:
-        await run_recorder.checkpoint_run(turns, context, f"resume:{resume.uid}")
+    if is_new:  # its card holds no file any more, however the run ends
+        files = turns.stores.files.keeper.build_file_writes(run, conversation.waiting_files)
+        await run_recorder.checkpoint_run(turns, context, f"resume:{resume.uid}", *files)
     with turns.progress.remove_status_after(run.message):
         return await _run_agent(turns, context)
 
@@ -323,6 +324,8 @@ async def _finish_run(turns: Turns, context: TurnContext, event: RunFinished | R
         renewal = turns.stores.spending.get_next_day_start().astimezone(context.caller.person.zone)
         text, reason = endings.describe_stop(context.run, event.reason, renewal), event.reason.value
         result = RunResult(text=text, stop_reason=reason, endpoint_error=event.endpoint_message)
+        lines = context.run.receipt_lines
+        lines += [one for one in event.called_lines if one not in lines]
     context.run.result = result
     slot = turns.platform.chat.find_rate_slot(context.run.message.place)
     checkpoint = await run_recorder.checkpoint_run(turns, context, "end", slot=slot)

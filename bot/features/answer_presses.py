@@ -56,12 +56,13 @@ async def say_in_place(
 async def enqueue_message(
     core: Core, run: Run, click: Click, message: Message, post: Post, kind: str, **about: str
 ) -> Sequence[Write]:
-    """Put a message of the run's person into the conversation, once. The pressed answer becomes `post`. `kind` and
-    `about`: of the journal record."""
-    run.retry_press = click.id
+    """Put a message of the run's person into the conversation, once, without files that are on a request already. The
+    pressed answer becomes `post`. `kind` and `about`: of the journal record."""
+    run.retry_press, free = click.id, tuple(one for one in message.files if one.id not in run.used_files)
     if click.card is not None and run.result is not None:
         with contextlib.suppress(ChatError):
             await core.platform.chat.update_message(click.card, post)
+    message = message.model_copy(update={"files": free})
     lane, about = message.place.conversation, {"person": click.person, "channel": message.place.channel, **about}
     return [
         *core.stores.runs.build_save_writes(run),

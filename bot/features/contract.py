@@ -67,7 +67,7 @@ class Work(Generic[W]):
     bury: Callable[[Lease, W], Writes] = end_silently
     """Called when `give_up` has failed every time as well: only the store is used, and nothing is posted."""
     is_owed: bool = False
-    """Whether the work only brings people up to date, and so waits for the platform much longer than other work."""
+    """Whether the work only brings people up to date, and so waits much longer for the platform or the engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

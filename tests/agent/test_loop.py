@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,8 +16,9 @@ from bot.agent.recall import list_call_results
 from bot.core.cancellation import StopEvent
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from bot.core.run_state import CallStatus, RunState
-from tests.harness.loop import Bench, acts, call, own, play, run_loop
+from tests.harness.loop import Bench, Pay, acts, call, own, play, run_loop
 from tests.harness.scripted_model import ScriptedModel
+from tools.spec import ReceiptLine, TextRef
 
 
 async def test_independent_reads_run_together() -> None:
@@ -123,6 +125,19 @@ async def test_an_interruption_that_somebody_swallows_comes_again(stop: bool) ->
         stopped.set()
     assert await asyncio.wait_for(task, 5) == [RunStopped(StopReason.USER if stop else StopReason.TIME)]
     assert swallowed == ["once"] and not task.cancelling()
+
+
+@pytest.mark.parametrize("name", ["for ever", "Li"])
+async def test_what_was_called_outside_before_the_time_was_up_or_in_a_repetition_is_told(name: str) -> None:
+    called, other = (ReceiptLine(text=TextRef(key=key)) for key in "xy")
+    look, now, *_ = Bench().tools()
+    script = [acts(call("look", name="Li")) for _ in range(2)]
+    script.append(acts(call("look", "1", name="Li"), call("now", "2", name=name), call("fly", "3")))
+    tools = [look, replace(now, called_line=called), replace(now, name="fly", args=Pay, called_line=other)]
+    loop = AgentLoop(ModelInUse(ScriptedModel(script)), tools, limits=RunLimits(active_s=1))
+    *_, stopped = await asyncio.wait_for(run_loop(loop, RunState()), 30)
+    reason = StopReason.REPETITION if name == "Li" else StopReason.TIME
+    assert stopped == RunStopped(reason, called_lines=(called,)), "a call that could not be made is none"
 
 
 async def test_a_model_that_is_down_is_not_an_answer_and_one_that_refuses_is_an_end() -> None:

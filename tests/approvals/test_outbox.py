@@ -1,9 +1,11 @@
 """The engine's events and people's messages about them: each event once, in words, without a request."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -20,7 +22,7 @@ from tests.harness.memory_bot import TODAY, Bot
 from tests.harness.presses import name_deputies, requested
 from tests.tools.office import SICK, decide, withdraw
 from tests.tools.workflow.drawing import drawn
-from tools.spec import Gate
+from tools.spec import Gate, ToolError
 from tools.workflow.engine.commands import (
     Act,
     AddSignCommand,
@@ -204,6 +206,22 @@ async def test_a_mail_that_a_process_proposes_is_its_authors_to_send(redis: Redi
     assert "item.dead" not in await bot.list_journal_kinds()
 
 
+async def test_of_a_mail_to_several_people_each_is_proposed(redis: Redis) -> None:
+    bot = Bot(redis)
+    for person in ("U2", "U5"):
+        bot.directory.change(person, roles=frozenset({"director"}))
+    await bot.engine.deploy_process(compile_process(drawn(MAIL_GRAPH).encode(), MAIL_FORM.encode()))
+    await bot.start_request("p", {"reason": "椅子", "approver": "U2"}, "U1", "start")
+    await bot.press(bot.chat.cards("DU2")[0], "approve", person="U2")
+    proposed = bot.chat.cards("DU1")
+    assert len(proposed) == 3
+    for card in proposed:
+        await bot.press(card, "send")
+    assert sorted(one.to for one in bot.mailer.mails) == ["U2", "U3", "U5"]
+    remembered = [one for one in await bot.list_history() if "发这封邮件？" in one]
+    assert len(remembered) == 3, "and the model knows of each"
+
+
 async def test_what_comes_back_to_its_author_is_theirs_to_confirm(redis: Redis) -> None:
     bot = await requested(redis)
     first = (await bot.load_approval()).gate
@@ -251,6 +269,30 @@ async def test_in_an_outage_the_news_waits_where_it_is(
     assert not [key async for key in redis.scan_iter("*engine_event*")], "and gets no lane of its own"
     await bot.work()
     assert len(bot.chat.cards("DU2")) == 1
+
+
+@pytest.mark.parametrize("code", ["engine_down", "engine_failed"])
+async def test_while_the_engine_answers_nothing_its_news_wait_for_it(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    bot, outage = Bot(redis), iter(range(30))
+
+    def be_away(ask: Callable[[str], Awaitable[Any]]) -> Callable[[str], Awaitable[Any]]:
+        async def ask_in_vain(id: str) -> Any:
+            if next(outage, None) is not None:
+                raise ToolError(code, "away")
+            return await ask(id)
+
+        return ask_in_vain
+
+    for name in ("get_task", "get_request"):
+        monkeypatch.setattr(bot.engine, name, be_away(getattr(bot.engine, name)))
+    await bot.start_request("leave", SICK, "U1", "start")
+    assert len(bot.chat.cards("DU2")) == 1
+    outage = iter(range(30))
+    await announced(bot, "ended", person="U1", status="approved")
+    assert "已通过" in bot.chat.texts("DU1")[-1]
+    assert "item.dead" not in await bot.list_journal_kinds()
 
 
 async def test_the_end_of_a_request_says_what_it_was_who_decided_in_which_words_and_what_to_do(redis: Redis) -> None:

@@ -307,6 +307,17 @@ async def test_a_stop_is_public_and_what_its_run_has_seen_is_not(redis: Redis) -
     assert here.entries[-1].is_answer and here.calls == [] and "L-0001" not in str(here.stored_entries)
 
 
+async def test_what_was_done_in_private_before_a_stop_stays_there(redis: Redis) -> None:
+    bot = Bot(redis, [mail(), *[TODO] * 9])
+    await told(bot, "写封邮件", "U1", CHANNEL)
+    await bot.press(bot.chat.cards("DU1")[0], "send")
+    [stopped] = [one.post for one in bot.chat.posts if one.place == CHANNEL and one.post.receipt]
+    assert "详情在私信里" in stopped.receipt, "the control: the receipt has something to hide"
+    here, dm = await load(bot, CHANNEL), await load(bot, ZHANG)
+    assert "李四" not in str(here) and "详情在私信里" in events(here)[-1]
+    assert "李四" in events(dm)[-1]
+
+
 async def test_of_a_card_in_the_dm_a_channel_knows_no_argument(redis: Redis) -> None:
     bot = Bot(redis, [mail(body="机密内容请勿外传，谢谢。"), DONE])
     await told(bot, "给李四发邮件", "U1", CHANNEL)

@@ -1,6 +1,7 @@
 """Tools of MCP servers in whole conversations: real servers, the real loop, gate and lanes; a model that may do
 anything."""
 
+import asyncio
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +21,7 @@ from tests.harness.memory_bot import OUTSIDE, Bot, every_edge
 from tests.harness.memory_platform import Edges
 from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls
-from tests.tools.mcp.running import World
+from tests.tools.mcp.running import World, until
 from tools.mcp.config import McpServer
 from tools.mcp.fleet import McpToolset
 from tools.spec import Gate
@@ -146,6 +147,19 @@ async def test_a_server_that_says_it_failed_may_have_done_half_of_it(redis: Redi
     approval = await here.load_approval()
     assert approval.effect is EffectState.FAILED and approval.possible_change is not None
     assert (await here.approvals.load_approval(approval.id)) == approval
+
+
+async def test_a_call_that_a_stop_met_may_have_done_something(redis: Redis, world: World) -> None:
+    async with world.fleet(world.server("wiki", tools={"search": "none", "stall": "none"})) as wiki:
+        script = calls(("wiki__search", {"query": "WLAN"}), ("wiki__stall", {"text": "WLAN"}))
+        here = open_bot(redis, wiki, script)
+        await here.put_message("查一下")
+        [lease] = [one for n in range(2) for one in await here.lanes.claim("p", n, 1)]
+        working = asyncio.create_task(here.work_on(lease))
+        await until(lambda: len(world.done) == 2)
+        lease.apply_stops("U1")
+        await asyncio.wait_for(working, 30)
+    assert here.chat.posts[-1].post.receipt == "系统记录：调用了 wiki 的「search」 · 调用了 wiki 的「stall」"
 
 
 async def test_negative_control_a_call_that_no_tool_took_changed_nothing(redis: Redis, world: World) -> None:

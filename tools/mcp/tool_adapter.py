@@ -177,7 +177,8 @@ def build_mcp_tool(mcp_tool: McpTool, read: Read, effect: Effect) -> Tool:
         "privacy": mcp_tool.privacy,
     }
     if mcp_tool.gate is Gate.NONE:
-        return Tool(**texts, run=run_without_gate, is_cacheable=mcp_tool.is_read_only)
+        called = build_called_line(mcp_tool)
+        return Tool(**texts, run=run_without_gate, is_cacheable=mcp_tool.is_read_only, called_line=called)
     return Tool(
         **texts,
         run=build_call_runner(mcp_tool.full_name, effect),

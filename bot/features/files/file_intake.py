@@ -16,12 +16,7 @@ from pydantic import ValidationError
 
 from bot.chat.messages import Message, SentFile
 from bot.core import logs
-from bot.core.errors import (
-    ChatUnavailableError,
-    FileRefusedError,
-    FilesUnavailableError,
-    FilesUnreachableError,
-)
+from bot.core.errors import ChatUnavailableError, FileRefusedError, FilesUnavailableError, FilesUnreachableError
 from bot.core.i18n import translate
 from bot.core.records import OpenCard, Run, RunStatus
 from bot.features.contract import Core
@@ -105,7 +100,7 @@ class FileIntake(FileKeeper):
             owner = run.id if one.file.id in held else ""
             if one.file.id in run.used_files:
                 removed.append(HDel(build_waiting_files_key(self.files.keys, lane), f"{one.person}:{one.file.id}"))
-            elif one.run in ("", run.id) and one.run != owner:
+            elif one.run in ("", run.id) and (one.run or owner):
                 changed.append(one.model_copy(update={"run": owner}))
         return [*removed, *self._build_waiting_writes(lane, changed)]
 

@@ -8,6 +8,7 @@ from bot.queue.writes import EnqueueItem
 from tools.people.names import get_names_by_language
 from tools.requests.duplicates import list_claims_with_file
 from tools.spec import TextRef, ToolError
+from tools.workflow.engine.authority import OVER_CODES
 from tools.workflow.engine.state import TaskKind
 from tools.workflow.engine.store import OutboxEvent
 
@@ -20,8 +21,10 @@ async def notify_of_same_files(core: Core, event: OutboxEvent) -> None:
     engine = core.tool_services.engine
     try:
         assigned = await engine.get_task(event.data["task"])
-    except ToolError:  # closed before its card was delivered
-        return
+    except ToolError as error:
+        if error.code in OVER_CODES:  # closed before its card was delivered
+            return
+        raise
     request, task = assigned.request, assigned.task
     is_first = task.kind is TaskKind.APPROVE and not any(t.outcome for t in request.tasks if t.round == task.round)
     for file in request.filled.files if is_first else ():

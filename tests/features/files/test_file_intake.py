@@ -25,7 +25,7 @@ from tests.harness.corpus import corpus
 from tests.harness.files import pdf, png
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, Edges, MemoryFileBytes
-from tests.stories.script import expense
+from tests.stories.script import calls, expense
 from tests.tools.company import LI
 from tools.spec import AttachedFile
 
@@ -54,6 +54,46 @@ async def test_killed_anywhere_both_files_are_on_one_request(redis: Redis) -> No
         assert not await redis.hgetall(build_waiting_files_key(bot.keys, DM.conversation)), "nothing waits any more"
 
     assert await every_edge(play) > 10
+
+
+async def test_the_files_of_a_run_that_was_given_up_after_its_card_can_be_used_again(redis: Redis) -> None:
+    async def fail(messages: Messages) -> ModelReply:
+        raise RuntimeError("a mistake of ours")
+
+    bot = Bot(redis, [expense(), *[fail] * 9])
+    bot.file_source.contents |= CONTENT
+    await bot.send("报销 500 元差旅费", files=SENT)
+    await bot.press(bot.chat.cards()[0], "cancel")
+    assert "试了几次" in bot.chat.texts()[-1]
+    bot.model.script[:] = [expense(), ModelReply(text="好的。")]
+    await bot.send("再报销一次", id="Ev2")
+    await bot.press(bot.chat.cards()[0], "confirm")
+    [request] = await bot.engine.list_own_requests("U1")
+    assert [one.name for one in request.filled.files] == ["taxi.png", "hotel.pdf"]
+
+
+async def test_the_files_of_a_run_stay_with_its_second_card(redis: Redis) -> None:
+    bot = Bot(redis, [expense(), expense(amount="400"), expense(amount="300"), ModelReply(text="好的。")])
+    bot.file_source.contents |= CONTENT
+    await bot.send("报销 500 元差旅费", files=SENT)
+    await bot.press(bot.chat.cards()[0], "cancel")
+    await bot.send("再报销一次", id="Ev2")
+    await bot.press(bot.chat.cards()[-1], "confirm")
+    [request] = await bot.engine.list_own_requests("U1")
+    assert request.filled.values["amount"] == "300.00" and not request.filled.files, "another run cannot use them"
+
+
+@pytest.mark.parametrize("how", ["an offered step", "a retry"])
+async def test_a_button_under_an_answer_brings_no_file_back_that_is_on_a_request(redis: Redis, how: str) -> None:
+    offer = calls(("offer_steps", {"steps": [{"say": "再报销一次"}]}))
+    rest = [offer, ModelReply(text="好的。")] if how == "an offered step" else [calls(("list_people", {}))] * 3
+    bot = Bot(redis, [expense(), *rest, ModelReply(text="好的。")])
+    bot.file_source.contents |= CONTENT
+    await bot.send("报销 500 元差旅费", files=SENT)
+    await bot.press(bot.chat.cards()[0], "confirm")
+    await bot.press_retry(bot.chat.buttons()[-1])
+    assert len(bot.model.requests) == len(rest) + 2, "the control: the press is a message"
+    assert not await redis.hgetall(build_waiting_files_key(bot.keys, DM.conversation))
 
 
 async def test_a_file_says_whose_it_is_and_ends_as_the_picture_that_it_is(redis: Redis) -> None:

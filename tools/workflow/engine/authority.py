@@ -21,6 +21,8 @@ ASK_EVERY, MAX_WITHDRAWALS = timedelta(hours=4), 5
 """The waiting time after a refused withdrawal, and the most refusals."""
 MAX_PEOPLE = 20
 """Most people that one add sign, one cc, or one form field may name."""
+OVER_CODES = frozenset({"no_request", "no_task", "task_closed"})
+"""Errors of a task that nobody can decide any more."""
 
 
 def require_task(request: Request, task_id: str) -> Task:
