@@ -62,6 +62,8 @@ class PlatformDirectory:
         )
         self._built: Mapping[str, MemberRecord] = {}
         """The records that `_people` was built from."""
+        self._built_emails: Mapping[str, str] = {}
+        """`_ids_by_email` as `_people` was built with it."""
         self._people: dict[str, Person] = {}
         self._active_people: tuple[Person, ...] | None = None
         """The active ones of `_people`. The tuple stays the same until one of them changes. None if it has to be built
@@ -220,7 +222,6 @@ class PlatformDirectory:
             if records is self._built:
                 return
             changed = [id for id in records.keys() | self._built.keys() if records.get(id) is not self._built.get(id)]
-            before = dict(self._ids_by_email)
             for id in changed:
                 self._missing.pop(id, None)
                 self._forget_email(id)
@@ -228,12 +229,13 @@ class PlatformDirectory:
                     self._note_email(id, record.member)
                 if record is None or self._source.is_bot(record.member):
                     self._remove_person(id)
-            for n, id in enumerate(changed if before == self._ids_by_email else list(records), 1):
+            emails = dict(self._ids_by_email)
+            for n, id in enumerate(changed if emails == self._built_emails else list(records), 1):
                 if record := records.get(id):
                     self._add_person(id, record)
                 if n % BUILT_AT_ONCE == 0:
                     await asyncio.sleep(0)
-            self._built = records
+            self._built, self._built_emails = records, emails
 
     def _add_person(self, id: str, record: MemberRecord) -> None:
         """Add a person, unless the record is a bot's. The manager is found by an address or an id, never by a name that
@@ -242,6 +244,7 @@ class PlatformDirectory:
         member = record.member
         if self._source.is_bot(member):
             return
+        self._forget_email(id)
         self._note_email(id, member)
         active = self._source.is_full_member(member)
         facts = self._get_facts(member) if active else EMPTY_ENTRY

@@ -233,3 +233,25 @@ async def test_many_are_read_a_part_at_a_time(desk: Desk) -> None:
     now[0] = 61
     await directory.catch_up()
     assert len(desk.slack.called("users.profile.get")) == len(desk.slack.members)
+
+
+async def test_a_manager_is_found_whenever_they_join_and_wherever_their_address_moves(desk: Desk) -> None:
+    """Their reports were read before them."""
+    report = DirectoryEntry(email="zhangsan@example.com", manager="new@example.com")
+    directory = desk.open_directory({report.email: report})
+
+    async def hear_of(id: str, email: str) -> str | None:
+        desk.slack.members = [one for one in desk.slack.members if one["id"] != id] + [member(id, "New", email)]
+        directory.note_changed_person(id)
+        await directory.catch_up()
+        return (await facts(directory))[0]
+
+    await directory.list_people()
+    assert await facts(directory) == (None, "")
+    assert await hear_of("U10", "new@example.com") == "U10"
+    assert await hear_of("U10", "other@example.com") is None, "the address is nobody's"
+    assert await hear_of("U11", "new@example.com") == "U11"
+    desk.slack.members = [one for one in desk.slack.members if one["id"] != "U11"]
+    directory.note_changed_person("U11")
+    await directory.catch_up()
+    assert await facts(directory) == (None, ""), "Slack knows them no more"
