@@ -218,24 +218,23 @@ class PlatformDirectory:
         """Build persons from the records that have changed. Build everybody if an address has changed, because managers
         are found by address."""
         async with self._building:
-            records = self._cache.records
-            if records is self._built:
-                return
-            changed = [id for id in records.keys() | self._built.keys() if records.get(id) is not self._built.get(id)]
-            for id in changed:
-                self._missing.pop(id, None)
-                self._forget_email(id)
-                if record := records.get(id):
-                    self._note_email(id, record.member)
-                if record is None or self._source.is_bot(record.member):
-                    self._remove_person(id)
-            emails = dict(self._ids_by_email)
-            for n, id in enumerate(changed if emails == self._built_emails else list(records), 1):
-                if record := records.get(id):
-                    self._add_person(id, record)
-                if n % BUILT_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-            self._built, self._built_emails = records, emails
+            while (records := self._cache.records) is not self._built:
+                facts, known = self._facts, records.keys() | self._people.keys()
+                changed = [id for id in known if id not in records or records[id] is not self._built.get(id)]
+                for id in changed:
+                    self._missing.pop(id, None)
+                    self._forget_email(id)
+                    if record := records.get(id):
+                        self._note_email(id, record.member)
+                    if record is None or self._source.is_bot(record.member):
+                        self._remove_person(id)
+                emails = dict(self._ids_by_email)
+                for n, id in enumerate(changed if emails == self._built_emails else list(records), 1):
+                    if record := records.get(id):
+                        self._add_person(id, record)
+                    if n % BUILT_AT_ONCE == 0:
+                        await asyncio.sleep(0)
+                self._built, self._built_emails = records if facts is self._facts else {}, emails
 
     def _add_person(self, id: str, record: MemberRecord) -> None:
         """Add a person, unless the record is a bot's. The manager is found by an address or an id, never by a name that

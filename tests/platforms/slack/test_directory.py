@@ -9,7 +9,7 @@ import pytest
 
 from bot.core.errors import ChatError
 from bot.people.directory import PlatformDirectory
-from bot.people.directory_file import DirectoryEntry
+from bot.people.directory_file import DirectoryEntry, DirectoryFile
 from bot.people.member_cache import BATCH_SIZE
 from tests.platforms.slack.conftest import Desk
 from tests.platforms.slack.doubles import ME, member
@@ -255,3 +255,38 @@ async def test_a_manager_is_found_whenever_they_join_and_wherever_their_address_
     directory.note_changed_person("U11")
     await directory.catch_up()
     assert await facts(directory) == (None, ""), "Slack knows them no more"
+
+
+class FileInHand(DirectoryFile):
+    """Changes as soon as it has other `entries` to come."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(None)
+        self.change(title)
+
+    def change(self, title: str) -> None:
+        names = ("zhangsan@example.com", "zhaoliu@example.com")
+        self.to_come = {name: DirectoryEntry(email=name, title=title) for name in names}
+
+    async def reload_if_changed(self, *, at_once: bool = False) -> bool:
+        before, self.entries = self.entries, self.to_come
+        return before is not self.entries
+
+
+async def test_a_file_that_changes_while_people_are_built_holds_for_all_of_them(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.people.directory.BUILT_AT_ONCE", 1)
+    file = FileInHand("Engineer")
+    directory = desk.open_directory(file)
+    building = asyncio.create_task(directory.list_people())
+    while directory.find_known_person("U01ZHANG") is None:
+        await asyncio.sleep(0)
+    assert directory.find_known_person("U04ZHAO") is None, "the control: not yet"
+    file.change("Director")
+    await directory.refresh_people([])
+    await building
+    assert {one.name: one.title for one in await directory.list_people()} == {
+        "Zhang San": "Director",
+        "Zhao Liu": "Director",
+    }
