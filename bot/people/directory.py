@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from bot.core import logs
-from bot.core.errors import ChatError, StoreUnavailableError
+from bot.core.errors import ChatError, ChatRefusedError, StoreUnavailableError
 from bot.core.timing import FRESH_S
 from bot.people.directory_file import EMPTY_ENTRY, DirectoryEntry, DirectoryFile
 from bot.people.member_cache import LISTED_S, Member, MemberCache, MemberSource
@@ -200,8 +200,14 @@ class PlatformDirectory:
                 self._list_again_at = self._clock() + LIST_AGAIN_S
                 log.warning("the list of people is not read", code=failed.code)
         for person in list(self._changed)[:CHANGED_AT_ONCE]:
-            await self._look_up(person, strict=False)
-            self._changed.pop(person)
+            del self._changed[person]  # another change that is told meanwhile counts
+            try:
+                await self._look_up(person, strict=False)
+            except (ChatError, StoreUnavailableError) as failed:
+                self._changed[person] = None
+                if not isinstance(failed, ChatRefusedError):
+                    raise
+                log.info("a person is read later", person=person, reason=str(failed))
         await self._cache.load_some_profiles()
         await self._build_changed_people()
 

@@ -290,3 +290,36 @@ async def test_a_file_that_changes_while_people_are_built_holds_for_all_of_them(
         "Zhang San": "Director",
         "Zhao Liu": "Director",
     }
+
+
+async def test_a_change_is_not_lost_while_the_same_person_or_somebody_else_is_asked_for(desk: Desk) -> None:
+    directory, at_slack = slack(desk, MANAGER), desk.slack
+    await directory.list_people()
+
+    def change(name: str) -> None:
+        at_slack.members[0] = member("U01ZHANG", name, updated=len(at_slack.calls))
+        directory.note_changed_person("U01ZHANG")
+
+    async def get_name() -> str:
+        await directory.catch_up()
+        found = directory.find_known_person("U01ZHANG")
+        return found.name if found else ""
+
+    change("Zhang Er")
+    at_slack.calls.clear()
+    catching_up = asyncio.create_task(directory.catch_up())
+    while not at_slack.called("users.profile.get"):  # which comes once the answer about them is there
+        await asyncio.sleep(0)
+    change("Zhang Wu")
+    await catching_up
+    assert await get_name() == "Zhang Wu"
+    at_slack.faults["users.info"] = ["not_allowed"]
+    at_slack.members[1] = member("U04ZHAO", "Zhao Qi")
+    directory.note_changed_person("U04ZHAO")
+    change("Zhang Ba")
+    assert await get_name() == "Zhang Ba", "although Slack has said nothing about Zhao"
+    at_slack.faults["users.info"] = ["fatal_error"] * 3
+    change("Zhang Shi")
+    with pytest.raises(ChatError):
+        await directory.catch_up()
+    assert await get_name() == "Zhang Shi" and [one.name for one in await directory.list_people()][1:] == ["Zhao Qi"]
