@@ -40,7 +40,7 @@ from tools.requests.processes import START_PROCESS
 from tools.spec import Caller, DialogField, TextRef, ToolError
 from tools.tool import Tool, ToolContext
 from tools.workflow.process.definition import Process
-from tools.workflow.process.form_input import list_named_files, remove_files
+from tools.workflow.process.form_input import list_named_files, remove_files, replace_length
 from tools.workflow.process.forms import MAX_FILES, PERSONS, FieldKind
 
 log = logs.get_logger(__name__)
@@ -91,7 +91,7 @@ class RequestForms:
         if caller is None:
             return translate("form.stranger", await get_person_language(self.core.platform.directory, form.person))
         processes = await self.core.tool_services.engine.list_processes()
-        form = await self.fill_offered_form(form, processes) if form.offer else form
+        form = await self.fill_offered_form(form, processes, caller) if form.offer else form
         process = _find_process(processes, form.process)
         if process is None and form.process in TOOLS_BY_FORM:
             return build_tool_form(form, caller.person.language)
@@ -104,30 +104,31 @@ class RequestForms:
         except ToolError as error:
             return render_value(error.note, caller.person.language)
 
-    async def fill_offered_form(self, form: FormSubmission, processes: Sequence[Process]) -> FormSubmission:
+    async def fill_offered_form(
+        self, form: FormSubmission, processes: Sequence[Process], caller: Caller
+    ) -> FormSubmission:
         """Fill in the form that the model has offered. Its values are only for the person whom the answer is for;
-        others get the form empty. Names that mean nobody, or several people, are left out."""
+        others get the form empty. Names that mean nobody, or several people, and fields that the form does not have are
+        left out."""
         run_id, _, number = form.offer.rpartition(".")
         run = await self.core.stores.runs.load_run(run_id)
         steps = list_offered_steps(run) if run else []
         if run is None or not number.isdecimal() or int(number) >= len(steps) or not steps[int(number)].form:
             return form.model_copy(update={"has_choice": True})
-        step = steps[int(number)]
-        process = _find_process(processes, step.form)
-        if process:
-            people = {one.name for one in process.form.fields if one.kind in PERSONS}
-            attached = {one.name for one in process.form.fields if one.kind is FieldKind.ATTACHMENT}
-        else:
-            people, attached = {"to", "deputy"}, set()
-        values, files = dict[str, str](), list[str]()
-        for name, text in step.values.items() if run.message.person == form.person else ():
-            if name in people:
+        step, files = steps[int(number)], list[str]()
+        values = dict(step.values) if run.message.person == form.person else {}
+        kinds = {"to": FieldKind.PEOPLE, "deputy": FieldKind.PERSON}
+        if process := _find_process(processes, step.form):
+            kinds = {one.name: one.kind for one in process.form.fields}
+            context = self._build_context(caller)
+            values = replace_length(process.form, values, context.now.date(), context.services.calendar)
+        for name, text in values.items():
+            if kinds.get(name) in PERSONS:
                 everyone = await self.core.platform.directory.list_people()
                 found = [find_people(everyone, one) for one in BETWEEN.split(text) if one.strip()]
-                text = ",".join(one.people[0].id for one in found if one.is_certain)
-            elif name in attached:
+                values[name] = ",".join(one.people[0].id for one in found if one.is_certain)
+            elif kinds.get(name) is FieldKind.ATTACHMENT:
                 files += [one for one in text.split(",") if FILE_ID.fullmatch(one)]
-            values[name] = text
         return form.model_copy(update={"process": step.form, "values": values, "kept": tuple(files[:MAX_FILES])})
 
     async def check_form(self, form: FormSubmission) -> FormAnswer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, timedelta
 from decimal import Decimal
 from urllib.parse import urlsplit
@@ -87,7 +88,7 @@ def parse_form_input(
     except ToolError as error:
         errors.append(error)
     raise_errors(errors)
-    if days is None or form.days is None:
+    if days is None or form.days is None or not parsed[form.days.start]:
         return parsed
     last = form.days.end  # the default of the last day yields to a length
     return fill_end_date(
@@ -309,6 +310,19 @@ def parse_days(text: str) -> Decimal:
         message = f"{DAYS}: {text[:60]!r} is no number of working days above 0; write it like 3 or 2.5"
         raise ToolError("bad_days", message, needs_person=True, field=DAYS)
     return days
+
+
+def replace_length(form: Form, values: Mapping[str, str], today: date, calendar: WorkCalendar) -> dict[str, str]:
+    """The values of the form's own fields, with the last day in place of a length. A length that gives none is left
+    out."""
+    names, ends = frozenset(f.name for f in form.fields), dict[str, str]()
+    if form.days and form.can_take_days:
+        span = {form.days.start, form.days.start_half, form.days.end, form.days.end_half, DAYS}
+        with suppress(ToolError):
+            given = {name: text for name, text in values.items() if name in span}
+            parsed = parse_form_input(form, given, today, names, calendar)
+            ends = {name: parsed[name] for name in (form.days.end, form.days.end_half) if parsed[name]}
+    return {name: text for name, text in {**values, **ends}.items() if name in names}
 
 
 def fill_end_date(form: Form, values: Mapping[str, str], days: Decimal, calendar: WorkCalendar) -> dict[str, str]:
