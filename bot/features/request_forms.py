@@ -40,8 +40,8 @@ from tools.requests.processes import START_PROCESS
 from tools.spec import Caller, DialogField, TextRef, ToolError
 from tools.tool import Tool, ToolContext
 from tools.workflow.process.definition import Process
-from tools.workflow.process.form_input import list_named_files, remove_files, replace_length
-from tools.workflow.process.forms import MAX_FILES, PERSONS, FieldKind
+from tools.workflow.process.form_input import list_named_files, remove_files
+from tools.workflow.process.forms import DAYS, MAX_FILES, PERSONS, FieldKind
 
 log = logs.get_logger(__name__)
 
@@ -91,14 +91,14 @@ class RequestForms:
         if caller is None:
             return translate("form.stranger", await get_person_language(self.core.platform.directory, form.person))
         processes = await self.core.tool_services.engine.list_processes()
-        form = await self.fill_offered_form(form, processes, caller) if form.offer else form
-        process = _find_process(processes, form.process)
-        if process is None and form.process in TOOLS_BY_FORM:
-            return build_tool_form(form, caller.person.language)
-        if process is None:
-            return translate("form.unknown", caller.person.language, name=form.process[:60])
         try:
-            return await self._build_page(caller, process, processes, form)
+            form = await self.fill_offered_form(form, processes, caller) if form.offer else form
+            process = _find_process(processes, form.process)
+            if process is not None:
+                return await self._build_page(caller, process, processes, form)
+            if form.process in TOOLS_BY_FORM:
+                return build_tool_form(form, caller.person.language)
+            return translate("form.unknown", caller.person.language, name=form.process[:60])
         except FormTooLongError:
             return translate("form.too_long", caller.person.language)
         except ToolError as error:
@@ -120,8 +120,11 @@ class RequestForms:
         kinds = {"to": FieldKind.PEOPLE, "deputy": FieldKind.PERSON}
         if process := _find_process(processes, step.form):
             kinds = {one.name: one.kind for one in process.form.fields}
-            context = self._build_context(caller)
-            values = replace_length(process.form, values, context.now.date(), context.services.calendar)
+            span, now = process.form.days, self._build_context(caller).now
+            if span and values.get(DAYS):  # the last day stands in its place
+                preview = await self.core.tool_services.engine.preview_form(process, values, caller.id, now)
+                values |= {name: preview.filled.values.get(name, "") for name in (span.end, span.end_half)}
+            values = {name: text for name, text in values.items() if name in kinds}
         for name, text in values.items():
             if kinds.get(name) in PERSONS:
                 everyone = await self.core.platform.directory.list_people()
@@ -181,11 +184,8 @@ class RequestForms:
         is_first, names = form.page == 0, {field.name for field in page.fields}
         carried = values if form.offer else form.earlier
         has_more = page.has_more and form.page + 1 < PAGES
-        others = (
-            [(one.key, choose_words(one.form.title, language)) for one in processes]
-            if form.has_choice and is_first
-            else []
-        )
+        has_choice = form.has_choice and is_first and len(processes) > 1
+        choices = [(one.key, choose_words(one.form.title, language)) for one in processes if has_choice]
         inputs, notes = list[FormInput](), list[str]()
         for field in page.fields:
             is_by_rules = field.name in process.deciding_names
@@ -214,7 +214,7 @@ class RequestForms:
             notes=tuple(notes),
             warnings=tuple(dict.fromkeys(render_value(one, language) for one in page.problems)),
             more=translate("form.more", language) if has_more else "",
-            choices=tuple(others) if len(others) > 1 else (),
+            choices=tuple(choices),
             kept=form.kept,
         )
 
@@ -254,12 +254,7 @@ class RequestForms:
             refusal = self._build_notice(lease.item, form, TextRef(key="form.refused", params={"why": why}))
             return [*told, refusal, self._build_journal_write(lease.item, form, error.code)]
         card = OpenCard(
-            approval=lease.lane,
-            tool=tool.name,
-            gate=tool.gate,
-            proposal=proposal,
-            caller=caller.id,
-            place=None,
+            approval=lease.lane, tool=tool.name, gate=tool.gate, proposal=proposal, caller=caller.id, place=None
         )
         return [
             *told,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import date, timedelta
 from decimal import Decimal
 from urllib.parse import urlsplit
@@ -90,10 +89,9 @@ def parse_form_input(
     raise_errors(errors)
     if days is None or form.days is None or not parsed[form.days.start]:
         return parsed
-    last = form.days.end  # the default of the last day yields to a length
-    return fill_end_date(
-        form, {**parsed, last: parsed[last] if _clean_input(values.get(last, "")) else ""}, days, calendar
-    )
+    if not _clean_input(values.get(form.days.end, "")):  # its default yields to a length
+        parsed[form.days.end] = ""
+    return fill_end_date(form, parsed, days, calendar)
 
 
 def compute_length(form: Form, values: Mapping[str, str], calendar: WorkCalendar) -> WorkingTime | None:
@@ -312,19 +310,6 @@ def parse_days(text: str) -> Decimal:
     return days
 
 
-def replace_length(form: Form, values: Mapping[str, str], today: date, calendar: WorkCalendar) -> dict[str, str]:
-    """The values of the form's own fields, with the last day in place of a length. A length that gives none is left
-    out."""
-    names, ends = frozenset(f.name for f in form.fields), dict[str, str]()
-    if form.days and form.can_take_days:
-        span = {form.days.start, form.days.start_half, form.days.end, form.days.end_half, DAYS}
-        with suppress(ToolError):
-            given = {name: text for name, text in values.items() if name in span}
-            parsed = parse_form_input(form, given, today, names, calendar)
-            ends = {name: parsed[name] for name in (form.days.end, form.days.end_half) if parsed[name]}
-    return {name: text for name, text in {**values, **ends}.items() if name in names}
-
-
 def fill_end_date(form: Form, values: Mapping[str, str], days: Decimal, calendar: WorkCalendar) -> dict[str, str]:
     """Canonical values with the last day after this many working days. A last day that is already there must match.
     Raises `ToolError`: `span_too_long`, `days_differ`."""
@@ -341,9 +326,8 @@ def fill_end_date(form: Form, values: Mapping[str, str], days: Decimal, calendar
     if named_half == (half_field.default if half_field else "") and last_day == end:
         named_half = end_half
     if (last_day, named_half) != (end, end_half):
-        last, length = date.fromisoformat(last_day), "0"
-        if last >= start and (last - start).days <= MAX_SPAN:
-            length = format_decimal(calendar.measure_working_time(start, start_half, last, named_half).working_days)
+        given = calendar.measure_working_time(start, start_half, date.fromisoformat(last_day), named_half)
+        length = format_decimal(given.working_days)
         if length != format_decimal(days):  # a weekend after the right day is accepted
             message = (
                 f"{DAYS} is {format_decimal(days)}, but {start} to {last_day} has {length} working days; "
