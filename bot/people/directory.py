@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from bot.core import logs
-from bot.core.errors import ChatError, StoreUnavailableError
+from bot.core.errors import ChatError, ChatRefusedError, StoreUnavailableError
 from bot.core.timing import FRESH_S
 from bot.people.directory_file import EMPTY_ENTRY, DirectoryEntry, DirectoryFile
 from bot.people.member_cache import LISTED_S, Member, MemberCache, MemberSource
@@ -62,6 +62,8 @@ class PlatformDirectory:
         )
         self._built: Mapping[str, MemberRecord] = {}
         """The records that `_people` was built from."""
+        self._built_emails: Mapping[str, str] = {}
+        """`_ids_by_email` as `_people` was built with it."""
         self._people: dict[str, Person] = {}
         self._active_people: tuple[Person, ...] | None = None
         """The active ones of `_people`. The tuple stays the same until one of them changes. None if it has to be built
@@ -93,9 +95,6 @@ class PlatformDirectory:
                     await self._build_changed_people()
                 elif person not in self._people and self._missing.get(person, float("-inf")) <= self._clock():
                     await self._look_up(person, strict=False)
-                record = self._cache.records.get(person)
-                if person not in self._people and record is not None:
-                    self._add_person(person, record)
             self._asking.pop(person, None)
         return self._apply_language(self._people.get(person))
 
@@ -158,13 +157,10 @@ class PlatformDirectory:
         record = self._cache.records.get(person, record)
         if not self._cache.is_complete and self._source.is_full_member(record.member):
             named = self._get_facts(record.member).manager or self._source.read_facts(record).manager
-            manager: MemberRecord | None = None
-            if named and named.lower() not in self._ids_by_email and named not in self._cache.records:
-                if "@" in named:
-                    manager = await self._cache.look_up_email(named)
-                elif self._source.is_person_id(named):
-                    manager = await self._cache.look_up(named)
-            if manager is not None:
+            look_up = self._cache.look_up_email if "@" in named else self._cache.look_up
+            is_known = named.lower() in self._ids_by_email or named in self._cache.records
+            can_be_asked = not is_known and ("@" in named or self._source.is_person_id(named))
+            if can_be_asked and (manager := await look_up(named)):
                 self._note_email(str(manager.member["id"]), manager.member)
         self._add_person(person, record)
 
@@ -198,8 +194,14 @@ class PlatformDirectory:
                 self._list_again_at = self._clock() + LIST_AGAIN_S
                 log.warning("the list of people is not read", code=failed.code)
         for person in list(self._changed)[:CHANGED_AT_ONCE]:
-            await self._look_up(person, strict=False)
-            self._changed.pop(person)
+            del self._changed[person]  # another change that is told meanwhile counts
+            try:
+                await self._look_up(person, strict=False)
+            except (ChatError, StoreUnavailableError) as failed:
+                self._changed[person] = None
+                if not isinstance(failed, ChatRefusedError):
+                    raise
+                log.info("a person is read later", person=person, reason=str(failed))
         await self._cache.load_some_profiles()
         await self._build_changed_people()
 
@@ -216,24 +218,23 @@ class PlatformDirectory:
         """Build persons from the records that have changed. Build everybody if an address has changed, because managers
         are found by address."""
         async with self._building:
-            records = self._cache.records
-            if records is self._built:
-                return
-            changed = [id for id in records.keys() | self._built.keys() if records.get(id) is not self._built.get(id)]
-            before = dict(self._ids_by_email)
-            for id in changed:
-                self._missing.pop(id, None)
-                self._forget_email(id)
-                if record := records.get(id):
-                    self._note_email(id, record.member)
-                if record is None or self._source.is_bot(record.member):
-                    self._remove_person(id)
-            for n, id in enumerate(changed if before == self._ids_by_email else list(records), 1):
-                if record := records.get(id):
-                    self._add_person(id, record)
-                if n % BUILT_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-            self._built = records
+            while (records := self._cache.records) is not self._built:
+                facts, known = self._facts, records.keys() | self._people.keys()
+                changed = [id for id in known if id not in records or records[id] is not self._built.get(id)]
+                for id in changed:
+                    self._missing.pop(id, None)
+                    self._forget_email(id)
+                    if record := records.get(id):
+                        self._note_email(id, record.member)
+                    if record is None or self._source.is_bot(record.member):
+                        self._remove_person(id)
+                emails = dict(self._ids_by_email)
+                for n, id in enumerate(changed if emails == self._built_emails else list(records), 1):
+                    if record := records.get(id):
+                        self._add_person(id, record)
+                    if n % BUILT_AT_ONCE == 0:
+                        await asyncio.sleep(0)
+                self._built, self._built_emails = records if facts is self._facts else {}, emails
 
     def _add_person(self, id: str, record: MemberRecord) -> None:
         """Add a person, unless the record is a bot's. The manager is found by an address or an id, never by a name that
@@ -242,23 +243,17 @@ class PlatformDirectory:
         member = record.member
         if self._source.is_bot(member):
             return
+        self._forget_email(id)
         self._note_email(id, member)
         active = self._source.is_full_member(member)
         facts = self._get_facts(member) if active else EMPTY_ENTRY
         said = self._source.read_facts(record)
-        named, department = facts.manager, facts.department
-        if active:
-            named, department = named or said.manager, department or said.department
+        named = facts.manager or (said.manager if active else "")
         if "@" in named:
             manager = self._ids_by_email.get(named.lower())
         else:
             other = self._cache.records.get(named)
-            is_person = (
-                other is not None
-                and self._source.is_full_member(other.member)
-                and not self._source.is_bot(other.member)
-            )
-            manager = named if is_person else None
+            manager = named if other and self._is_full_person(other.member) else None
         self._people[id] = Person(
             id=str(member["id"]),
             name=said.names[0],
@@ -270,7 +265,7 @@ class PlatformDirectory:
             timezone=said.timezone,
             manager=manager,
             roles=facts.roles,
-            department=department,
+            department=facts.department or (said.department if active else ""),
             allowance=facts.annual_days,
             active=active,
             is_in_directory=bool(facts.email) if self._facts else None,

@@ -9,7 +9,7 @@ import pytest
 
 from bot.core.errors import ChatError
 from bot.people.directory import PlatformDirectory
-from bot.people.directory_file import DirectoryEntry
+from bot.people.directory_file import DirectoryEntry, DirectoryFile
 from bot.people.member_cache import BATCH_SIZE
 from tests.platforms.slack.conftest import Desk
 from tests.platforms.slack.doubles import ME, member
@@ -233,3 +233,93 @@ async def test_many_are_read_a_part_at_a_time(desk: Desk) -> None:
     now[0] = 61
     await directory.catch_up()
     assert len(desk.slack.called("users.profile.get")) == len(desk.slack.members)
+
+
+async def test_a_manager_is_found_whenever_they_join_and_wherever_their_address_moves(desk: Desk) -> None:
+    """Their reports were read before them."""
+    report = DirectoryEntry(email="zhangsan@example.com", manager="new@example.com")
+    directory = desk.open_directory({report.email: report})
+
+    async def hear_of(id: str, email: str) -> str | None:
+        desk.slack.members = [one for one in desk.slack.members if one["id"] != id] + [member(id, "New", email)]
+        directory.note_changed_person(id)
+        await directory.catch_up()
+        return (await facts(directory))[0]
+
+    await directory.list_people()
+    assert await facts(directory) == (None, "")
+    assert await hear_of("U10", "new@example.com") == "U10"
+    assert await hear_of("U10", "other@example.com") is None, "the address is nobody's"
+    assert await hear_of("U11", "new@example.com") == "U11"
+    desk.slack.members = [one for one in desk.slack.members if one["id"] != "U11"]
+    directory.note_changed_person("U11")
+    await directory.catch_up()
+    assert await facts(directory) == (None, ""), "Slack knows them no more"
+
+
+class FileInHand(DirectoryFile):
+    """Changes as soon as it has other `entries` to come."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(None)
+        self.change(title)
+
+    def change(self, title: str) -> None:
+        names = ("zhangsan@example.com", "zhaoliu@example.com")
+        self.to_come = {name: DirectoryEntry(email=name, title=title) for name in names}
+
+    async def reload_if_changed(self, *, at_once: bool = False) -> bool:
+        before, self.entries = self.entries, self.to_come
+        return before is not self.entries
+
+
+async def test_a_file_that_changes_while_people_are_built_holds_for_all_of_them(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.people.directory.BUILT_AT_ONCE", 1)
+    file = FileInHand("Engineer")
+    directory = desk.open_directory(file)
+    building = asyncio.create_task(directory.list_people())
+    while directory.find_known_person("U01ZHANG") is None:
+        await asyncio.sleep(0)
+    assert directory.find_known_person("U04ZHAO") is None, "the control: not yet"
+    file.change("Director")
+    await directory.refresh_people([])
+    await building
+    assert {one.name: one.title for one in await directory.list_people()} == {
+        "Zhang San": "Director",
+        "Zhao Liu": "Director",
+    }
+
+
+async def test_a_change_is_not_lost_while_the_same_person_or_somebody_else_is_asked_for(desk: Desk) -> None:
+    directory, at_slack = slack(desk, MANAGER), desk.slack
+    await directory.list_people()
+
+    def change(name: str) -> None:
+        at_slack.members[0] = member("U01ZHANG", name, updated=len(at_slack.calls))
+        directory.note_changed_person("U01ZHANG")
+
+    async def get_name() -> str:
+        await directory.catch_up()
+        found = directory.find_known_person("U01ZHANG")
+        return found.name if found else ""
+
+    change("Zhang Er")
+    at_slack.calls.clear()
+    catching_up = asyncio.create_task(directory.catch_up())
+    while not at_slack.called("users.profile.get"):  # which comes once the answer about them is there
+        await asyncio.sleep(0)
+    change("Zhang Wu")
+    await catching_up
+    assert await get_name() == "Zhang Wu"
+    at_slack.faults["users.info"] = ["not_allowed"]
+    at_slack.members[1] = member("U04ZHAO", "Zhao Qi")
+    directory.note_changed_person("U04ZHAO")
+    change("Zhang Ba")
+    assert await get_name() == "Zhang Ba", "although Slack has said nothing about Zhao"
+    at_slack.faults["users.info"] = ["fatal_error"] * 3
+    change("Zhang Shi")
+    with pytest.raises(ChatError):
+        await directory.catch_up()
+    assert await get_name() == "Zhang Shi" and [one.name for one in await directory.list_people()][1:] == ["Zhao Qi"]

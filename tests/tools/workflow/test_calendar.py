@@ -44,6 +44,16 @@ def test_movable_feasts_and_an_overrides_file() -> None:
     assert calendar.measure_working_time(date(2027, 1, 2), "am", date(2027, 1, 4), "pm").working_days == 1
 
 
+def test_a_weekend_is_the_country_s_own() -> None:
+    """In Saudi Arabia it is Friday and Saturday."""
+    calendar = read_calendar("SA", '[days]\n2027-02-26 = "work"\n')
+    (stretch,) = calendar.list_holiday_breaks(date(2026, 11, 1), 1)
+    assert [one["en"] for one in stretch.holiday_names] == ["Founding Day Holiday"]
+    assert stretch.makeup_days == (date(2027, 2, 26),), "and no Sunday"
+    model, _ = calendar.describe_days(date(2027, 2, 21))
+    assert "Sun 02-21" in model and re.findall(r"\w+ \S+ worked", model) == ["Fri 26 worked"]
+
+
 HALF = st.sampled_from(["am", "pm"])
 DAYS = st.dates(date(2025, 1, 1), date(2027, 12, 31))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.harness.memory_store import MemoryStore
 from tests.tools.company import CHOICE
-from tests.tools.office import LI, LONG, NOW, SICK, WANG, ZHANG, ZHAO, Office, People, decide, office, refused
+from tests.tools.office import LI, LONG, NOW, SICK, TAXI, WANG, ZHANG, ZHAO, Office, People, decide, office, refused
 from tests.tools.workflow.company import IDS, list_managers
 from tests.tools.workflow.invariants import replay_events
 from tools.spec import Person, ToolError
@@ -107,6 +107,20 @@ async def test_a_deputy_who_is_away_has_a_deputy_for_it_and_those_after_them_sta
     assert waiting == {"U3": ["L-0001-1"], "U4": ["L-0001-1"], "U5": []}
     moved = await decide(engine, "L-0001-1", "U4", Decision.APPROVE, "", None, "b")
     assert (moved.by, moved.on_behalf) == ("U4", ASSIGNEE)
+
+
+async def test_a_deputys_list_is_as_long_as_asked_for_whatever_of_it_only_others_may_decide() -> None:
+    """Theirs, and what waits for whom they represent; except their own request."""
+    engine = engine_of(company())
+    await engine.start_request("expense", TAXI, "U3", "own", NOW)
+    for n in range(6):
+        await engine.start_request("expense", TAXI, AUTHOR, f"other {n}", NOW)
+    await stand_in(engine, ASSIGNEE, "U3")
+    for most, shown in ((5, 5), (6, 6), (None, 6)):
+        found = await engine.list_todo_tasks("U3", NOW, most)
+        tasks = [one.task.id for one in found.tasks]
+        assert (tasks, found.total_count) == ([f"E-000{n}-1" for n in range(2, 2 + shown)], 6)
+    assert len((await engine.list_todo_tasks(ASSIGNEE, NOW, 5)).tasks) == 5
 
 
 async def test_a_deputy_who_has_left_is_none_and_what_nobody_here_could_decide_goes_up() -> None:

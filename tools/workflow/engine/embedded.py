@@ -373,14 +373,15 @@ class EmbeddedEngine(Engine):
         return _require_assigned_task(await self._store.load_request(_split_task_id(task_id)), task_id)
 
     async def list_todo_tasks(self, person: str, now: datetime, most: int | None = None) -> TodoList:
-        people = [person, *await self._list_represented(person, now)]
+        people = dict.fromkeys([person, *await self._list_represented(person, now)])
+        read = most if len(people) == 1 else None  # a deputy cannot decide all
         members, total = list[tuple[int, str]](), 0
-        for one in dict.fromkeys(people):
-            members += [(score, member) for member, score in await self._store.list_members("todo", one, most)]
+        for one in people:
+            members += [(score, member) for member, score in await self._store.list_members("todo", one, read)]
             total += await self._store.count_members("todo", one)
-        tasks = await self._load_assigned_tasks([member for _, member in sorted(members)[:most]])
+        tasks = await self._load_assigned_tasks([member for _, member in sorted(members)])
         mine = [t for t in tasks if t.task.assignee == person or await self._can_stand_in(t, person)]
-        return TodoList(tuple(mine), total - (len(tasks) - len(mine)))
+        return TodoList(tuple(mine[:most]), total - (len(tasks) - len(mine)))
 
     async def list_decided_tasks(self, person: str) -> tuple[AssignedTask, ...]:
         return await self._load_assigned_tasks([member for member, _ in await self._store.list_members("done", person)])

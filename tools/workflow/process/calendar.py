@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
@@ -34,7 +34,6 @@ ENGLISH = "en_US"
 """The language in which `holidays` marks estimates."""
 LANGUAGES = {"zh": "zh_CN", "en": ENGLISH}
 """Our language → the language in which `holidays` gives names."""
-SATURDAY = 5
 DESCRIBED_DAYS = 21
 """Days that a model reads of, from today on."""
 MAX_HOLIDAY_NAME = 60
@@ -131,6 +130,9 @@ class WorkCalendar:
         found = _load_holidays(self.country, day.year)
         return found.is_working_day(day), "estimated" in (found.get(day) or "")
 
+    def is_weekend(self, day: date) -> bool:
+        return _load_holidays(self.country, day.year).is_weekend(day)
+
     def name_holiday(self, day: date) -> dict[str, str]:
         """The name of a public holiday, in zh and en; empty for any other day. If a country's holidays have no Chinese
         names, both are in the country's own language or English."""
@@ -157,7 +159,7 @@ class WorkCalendar:
                 continue
             stretch = self._find_break_around(day)
             day = stretch.last + DAY
-            if stretch.holiday_names or any(one.weekday() < SATURDAY for one in stretch.list_days()):
+            if stretch.holiday_names or not all(map(self.is_weekend, stretch.list_days())):
                 count += 1
                 yield stretch
 
@@ -170,11 +172,10 @@ class WorkCalendar:
         stretch = HolidayBreak(first=first, last=last)
         names = {name["en"]: name for one in stretch.list_days() if (name := self.name_holiday(one))}
         near = [first - n * DAY for n in range(7, 0, -1)] + [last + n * DAY for n in range(1, 8)]
-        return HolidayBreak(
-            first=first,
-            last=last,
+        return replace(
+            stretch,
             holiday_names=tuple(names.values()),
-            makeup_days=tuple(one for one in near if one.weekday() >= SATURDAY and self.get_day_status(one)[0]),
+            makeup_days=tuple(one for one in near if self.is_weekend(one) and self.get_day_status(one)[0]),
             is_estimated=any(self.get_day_status(one)[1] for one in stretch.list_days()),
         )
 
@@ -266,7 +267,7 @@ def _describe_days(country: str, overrides: tuple[tuple[date, bool], ...], today
             number = f"{day:%m-%d}" if not told or day.day == 1 else f"{day:%d}"
             holiday, works = _find_holiday_name(calendar, day), calendar.get_day_status(day)[0]
             off = f" off ({holiday})" if holiday and holiday != previous_holiday else " off"
-            told.append(f"{day:%a} {number}" + (off if not works else " worked" if day.weekday() > 4 else ""))
+            told.append(f"{day:%a} {number}" + (off if not works else " worked" if calendar.is_weekend(day) else ""))
             previous_holiday = holiday
         lines.append(f"{name}: {', '.join(told)}")
     later = list[date]()
