@@ -144,6 +144,7 @@ class Lease:
     def _read_head_item(self, row: Sequence[Any]) -> LaneItem:
         _, _, tries, id_, body, put_ms, error, stopped, record, waits, doubt_ms = row
         self.stopped, self.person, self._whose, self._written = StopEvent(), "", set(), set()
+        self._head = f"{put_ms}@{id_}"
         self.apply_stops(*stopped.split())
         self.record = dict(zip(record[::2], record[1::2], strict=True))
         self.is_companion_waiting = bool(waits)
@@ -170,7 +171,7 @@ class Lease:
         row = await self._lanes.prepare_writes(self.lane, writes)
         rate = self._lanes.build_slot_args(self.lane, slot, most_ms)
         args: list[Arg] = [
-            self.lane, self.token, self.item.id, len(self._written), seq, self._lanes.lease_ms, *rate, *row
+            self.lane, self.token, self._head, len(self._written), seq, self._lanes.lease_ms, *rate, *row
         ]  # fmt: skip
         companion, asked_ms, server = self.lane + self._lanes.companion_suffix, get_elapsed_ms(), ""
         # Even if no answer comes, the item may be in the companion.
@@ -220,7 +221,7 @@ class Lease:
         if refusing := next((one for one in writes if one.can_refuse()), None):
             raise ValueError(f"no write of a commit may refuse: {' '.join(map(str, refusing.encode()[:2]))}")
         row, asked_ms = await self._lanes.prepare_writes(self.lane, writes), get_elapsed_ms()
-        head = (self.lane, self.token, self.item.id, len(self._written), self._lanes.lease_ms)
+        head = (self.lane, self.token, self._head, len(self._written), self._lanes.lease_ms)
         answer = await self._lanes.run_lane_script("commit", self.lane, *head, *self._lanes.beside, int(more), *row)
         self._require_not_lost(answer[0])
         if answer[0] == "done":
@@ -236,7 +237,7 @@ class Lease:
 
     async def retry(self, delay_ms: int, error: str, count: bool = True) -> None:
         """Release the lane. The item comes again after `delay_ms`; no other item of the lane comes before it."""
-        args = (self.item.id, delay_ms, int(count), error)
+        args = (self._head, delay_ms, int(count), error)
         self._require_not_lost(await self._lanes.run_lane_script("retry", self.lane, self.lane, self.token, *args))
 
     async def assert_held(self) -> None:

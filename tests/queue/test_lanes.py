@@ -197,7 +197,7 @@ async def test_every_script_called_twice_answers_the_same_and_acts_once(lanes: L
 
 async def test_a_checkpoint_left_over_from_the_item_before_is_refused(lanes: Lanes) -> None:
     lease = await hold(lanes, "E1", "E2")
-    late = Lease(lanes, [LANE, lease.token, 1, "E1", "1", 0, "", "", [], 0, -1], 0)
+    late = Lease(lanes, [LANE, lease.token, 1, "E1", "1", lease.item.put_ms, "", "", [], 0, -1], 0)
     await lease.commit()
     with pytest.raises(LeaseLost):
         await late.checkpoint("1", Set(build_key(lanes, "x", LANE), "late"))
@@ -356,6 +356,21 @@ async def test_timers_come_exactly_once_however_many_pump(lanes: Lanes) -> None:
             assert bodies == sorted(bodies)
             seen += bodies
     assert sorted(seen) == list(range(100))
+
+
+async def test_the_same_timer_twice_in_a_lane_is_two_items_under_one_lease(lanes: Lanes) -> None:
+    """A timer comes again while its former item is put off. Each of the two has a commit of its own."""
+    log = build_key(lanes, "log")
+    for due_ms in (1, 2):
+        await write(lanes, SetTimer(LANE, "T1", due_ms, str(due_ms)))
+        assert await lanes.move_due_timers() == 1
+        await pass_moment(lanes.redis)
+    lease = await take(lanes)
+    second = await lease.commit(RPush(log, [lease.item.body]))
+    assert second is not None and second.body == "2"
+    assert await lease.commit(RPush(log, [second.body])) is None
+    assert await lanes.redis.lrange(log, 0, -1) == ["1", "2"]
+    assert await none_due(lanes)
 
 
 # Stop and bell
