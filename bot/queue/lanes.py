@@ -14,6 +14,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -412,18 +413,17 @@ class Lanes:
         lease = Lease(self, answer[1], asked_ms) if answer[0] == "taken" else None
         if not is_confirmed and answer[0] not in ("full", "closed"):
             if lease is not None:
-                await lease.retry(0, "", count=False)
+                with suppress(LeaseLost, StoreUnavailableError):  # another server may have taken over
+                    await lease.retry(0, "", count=False)
             raise StoreUnconfirmedError("neither a replica nor the disk has confirmed in time that it has the item")
         if lease is not None or answer[0] == "new":
             now_s = time.monotonic()
             self._accepted.append((now_s, lane, id, body, tuple(aliases), person))
             while self._accepted[0][0] < now_s - DOUBT_MS / 1000:
                 self._accepted.popleft()
-        if lease is not None:
-            return lease
         if answer[0] == "closed":
             raise StoreUnavailableError("the store is being restored")
-        return EnqueueResult(answer[0])
+        return lease or EnqueueResult(answer[0])
 
     async def has_pending_items(self, lane: str) -> bool:
         return bool(await self.redis.exists(self.keys.build_key(self.keys.get_partition(lane), "in", lane)))

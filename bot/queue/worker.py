@@ -148,7 +148,8 @@ class Worker:
                     ended.name = answer.value
                     return answer
             if self._stopping.is_set():
-                await answer.retry(0, "", count=False)  # never begun: a new holder need not search for its posts
+                with suppress(LeaseLost, StoreUnavailableError):
+                    await answer.retry(0, "", count=False)  # never begun: a new holder need not search for its posts
             else:
                 self._start_lane(answer)
             return EnqueueResult.NEW
