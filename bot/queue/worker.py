@@ -291,19 +291,9 @@ class Worker:
         )
 
     async def _write_until_stored(self, active: ActiveLease, write: Callable[[], Awaitable[_T]]) -> _T:
-        """Repeat a write as long as Redis is away. Scripts are safe to repeat, and refuse a process that has lost the
-        lane."""
-        outage = OutageBackoff("write")
         active.settling = True
         try:
-            while True:
-                try:
-                    result = await write()
-                except StoreUnavailableError as error:
-                    await asyncio.sleep(outage.record_failure(error))
-                else:
-                    outage.record_recovery()
-                    return result
+            return await write_until_stored(write)
         finally:
             active.settling = False
 
@@ -406,6 +396,20 @@ class OutageBackoff:
         if self._said:
             _log.info("store back", part=self._part)
         self._delay_s, self._said = 0.0, False
+
+
+async def write_until_stored(write: Callable[[], Awaitable[_T]]) -> _T:
+    """Repeat a write as long as Redis is away. Scripts are safe to repeat, and refuse a process that has lost the
+    lane. Raises LeaseLost."""
+    outage = OutageBackoff("write")
+    while True:
+        try:
+            result = await write()
+        except StoreUnavailableError as error:
+            await asyncio.sleep(outage.record_failure(error))
+        else:
+            outage.record_recovery()
+            return result
 
 
 def _get_job_name(job: Job) -> str:
