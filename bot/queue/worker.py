@@ -183,7 +183,7 @@ class Worker:
                     await self._poll_due_lanes()
                 await self._wait_for_next_poll()
                 outage.record_recovery()
-            except StoreUnavailableError as error:
+            except Exception as error:  # noqa: BLE001 - the process edge: no reply of the store ends the process
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), outage.record_failure(error))
 
@@ -354,12 +354,9 @@ class Worker:
                 await job()
                 outage.record_recovery()
                 await asyncio.sleep(pause_s)
-            except StoreUnavailableError as error:
+            except Exception as error:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
                 outage = OutageBackoff(_get_job_name(job)) if loop.time() - began > _HEALTHY_S else outage
                 await asyncio.sleep(outage.record_failure(error))
-            except Exception:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
-                _log.exception("job failed", job=_get_job_name(job))
-                await asyncio.sleep(outage.increase_delay())
 
     async def _cancel_remaining(self) -> None:
         """End the tasks that still run: handlers at once, writes in flight a little later."""
@@ -375,20 +372,19 @@ class Worker:
 
 
 class OutageBackoff:
-    """One outage as seen by one part of the worker; logged once at its begin and once at its end."""
+    """One outage as seen by one part of the worker; logged once at its begin and once at its end. A mistake is logged
+    each time."""
 
     def __init__(self, part: str) -> None:
         self._part, self._delay_s, self._said = part, 0.0, False
 
     def record_failure(self, error: Exception) -> float:
-        """Record a failure and return the seconds to wait before the next try."""
-        if not self._said:
+        """Record a failure, and return the next wait: 0.1 s, doubling up to 5 s, with jitter."""
+        if not isinstance(error, StoreUnavailableError):
+            _log.exception("job failed", job=self._part)
+        elif not self._said:
             _log.error("store down", part=self._part, error=str(error))
-        self._said = True
-        return self.increase_delay()
-
-    def increase_delay(self) -> float:
-        """Return the next wait: 0.1 s, doubling up to 5 s, with jitter."""
+            self._said = True
         self._delay_s = min(max(self._delay_s * 2, 0.1), 5.0)
         return self._delay_s * random.uniform(0.75, 1.0)  # noqa: S311 - jitter, not a secret
 

@@ -561,6 +561,25 @@ async def test_another_error_reply_costs_tries(lanes: Lanes) -> None:
     assert tries == [1, 2, 3]
 
 
+async def test_an_error_reply_to_a_claim_ends_no_process(
+    redis: Redis, keys: Keys, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replies = [exceptions.ResponseError("NOPERM this user has no permissions")]
+
+    class Refused(Lanes):
+        async def list_due_partitions(self) -> list[int]:
+            if replies:
+                raise replies.pop()
+            return await super().list_due_partitions()
+
+    lanes = Refused(redis, keys)
+    await lanes.enqueue("lane", "E1", "1")
+    await redis.delete(keys.wakeup_list)
+    async with running(make(lanes, Recorder())):
+        await until_done(lanes, ["lane"], 1)
+    assert "Traceback" in capsys.readouterr().out
+
+
 async def has_dead_letters(lanes: Lanes) -> bool:
     return bool(await DeadLetterStore(lanes.redis, lanes.keys).list_dead_letters())
 
