@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import starmap
 from typing import Any
 
 from redis.asyncio import Redis
@@ -445,20 +446,23 @@ class Lanes:
 
     async def extend(self, leases: Sequence[Lease]) -> list[Lease]:
         """Extend the leases, with one call per partition (the heartbeat). Returns the lost leases, and passes on every
-        *stop* that the other leases have missed."""
-        leases_by_partition: dict[int, list[Lease]] = {}
+        *stop* that the other leases have missed. A partition that does not answer is an error if none is lost."""
+        lost, groups, asked_ms = list[Lease](), dict[int, list[Lease]](), get_elapsed_ms()
         for lease in leases:
-            leases_by_partition.setdefault(self.keys.get_partition(lease.lane), []).append(lease)
-        lost: list[Lease] = []
-        for partition, group in leases_by_partition.items():
+            groups.setdefault(self.keys.get_partition(lease.lane), []).append(lease)
+
+        async def extend_group(partition: int, group: list[Lease]) -> None:
             pairs = [part for lease in group for part in (lease.lane, lease.token)]
-            asked_ms = get_elapsed_ms()
             lost_tokens, ending = await self.scripts.run_script("extend", partition, self.lease_ms, *pairs)
-            lost_set, whose = set(lost_tokens), dict(zip(ending[::2], ending[1::2], strict=True))
-            lost += [lease for lease in group if lease.token in lost_set]
+            whose = dict(zip(ending[::2], ending[1::2], strict=True))
             for lease in group:
                 lease.apply_stops(*whose.get(lease.token, "").split())
-                lease.extended_ms = lease.extended_ms if lease.token in lost_set else asked_ms
+                lease.extended_ms = lease.extended_ms if lease.token in lost_tokens else asked_ms
+            lost.extend(lease for lease in group if lease.token in lost_tokens)
+
+        answers = await asyncio.gather(*starmap(extend_group, groups.items()), return_exceptions=True)
+        if not lost and (error := next(filter(None, answers), None)):
+            raise error
         return lost
 
     async def move_due_timers(self) -> int:

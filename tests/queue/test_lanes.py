@@ -7,12 +7,13 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.chat.messages import Click, Place, RateSlot
-from bot.core.errors import LeaseLost
+from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.core.held_lease import bind_lease
 from bot.core.records import ApprovalState
 from bot.queue import scripts
 from bot.queue.keys import Keys
 from bot.queue.lanes import ANYBODY, RETRY_SEPARATOR, CheckpointResult, EnqueueResult, LaneItem, Lanes, Lease
+from bot.queue.scripts import Arg, ScriptRunner
 from bot.queue.writes import (
     SKIP,
     AppendHistory,
@@ -137,6 +138,41 @@ async def test_a_lease_runs_out_by_the_servers_clock_and_never_early(either: Red
         assert await now_ms(lanes.redis) < before + 10_000
     assert (leases[0].item.tries, leases[0].item.error) == (2, "worker lost")
     assert await now_ms(lanes.redis) >= before + 100
+
+
+class PartlyAway(ScriptRunner):
+    """The scripts of a cluster of which one node, with this partition, does not answer."""
+
+    away: int
+
+    async def run_script(self, name: str, partition: int, *args: Arg) -> Any:
+        if partition == self.away:
+            raise StoreUnavailableError("away")
+        return await super().run_script(name, partition, *args)
+
+
+async def take_in_both_partitions(lanes: Lanes) -> dict[int, Lease]:
+    """Take a lane of each partition; return the leases by partition."""
+    for lane in (LANE, elsewhere(lanes)):
+        await lanes.enqueue(lane, f"E {lane}", "{}")
+    return {n: lease for n in range(2) for lease in await lanes.claim("me", n, 1)}
+
+
+@pytest.mark.parametrize("away", [0, 1])
+async def test_a_node_that_is_away_keeps_no_lease_of_another_from_being_extended(
+    lanes: Lanes, monkeypatch: pytest.MonkeyPatch, away: int
+) -> None:
+    leases = await take_in_both_partitions(lanes)
+    monkeypatch.setattr(PartlyAway, "away", away, raising=False)
+    lanes.scripts = PartlyAway.from_redis(lanes.redis, lanes.keys)
+    here, there = leases[1 - away], leases[away]
+    before = here.extended_ms, there.extended_ms
+    with pytest.raises(StoreUnavailableError):
+        await lanes.extend([*leases.values()])
+    assert here.extended_ms > before[0] and there.extended_ms == before[1]
+    await expire(lanes, here.lane)
+    await take(lanes, here.lane)
+    assert await lanes.extend([*leases.values()]) == [here], "and what is lost is told"
 
 
 async def test_tokens_grow_even_when_their_counter_is_rolled_back(lanes: Lanes) -> None:
