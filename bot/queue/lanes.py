@@ -440,8 +440,7 @@ class Lanes:
         """Claim up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too: their handler
         gives them up."""
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
-        args = (nonce, owner, self.lease_ms, room, *self.beside)
-        rows = await self.scripts.run_script("claim", partition, *args)
+        rows = await self.scripts.run_script("claim", partition, nonce, owner, self.lease_ms, room, *self.beside)
         return [Lease(self, row, asked_ms) for row in rows]
 
     async def extend(self, leases: Sequence[Lease]) -> list[Lease]:
