@@ -71,15 +71,12 @@ class LaneIngress:
 
     async def accept_message(self, message: Message, *, aliases: tuple[str, ...] = ()) -> None:
         if is_stop(message.text):  # it is accepted like any message, too, so that it gets an answer
-            await stop_running_work(self.stores, self.platform, message.place, message.person, message.at, self._go_on)
+            await stop_running_work(self.stores, self.platform, message, self._go_on)
         body = MessageReceived(message=message).model_dump_json()
         lane, person = message.place.conversation, message.person
-        counted: dict[str, Any] = {"characters": len(message.text)}
-        counted |= {"files": len(message.files)} if message.files else {}
-        channel = message.place.channel
-        note = self.stores.journal.build_record_write(
-            lane, "message.received", person=person, channel=channel, **counted
-        )
+        more: dict[str, Any] = {"channel": message.place.channel, "characters": len(message.text)}
+        more |= {"files": len(message.files)} if message.files else {}
+        note = self.stores.journal.build_record_write(lane, "message.received", person=person, **more)
         accepted = await self.worker.accept_item(lane, message.id, body, aliases=aliases, person=person, note=note)
         if accepted is EnqueueResult.FULL:
             await self._notify_lane_full(message)
@@ -90,19 +87,16 @@ class LaneIngress:
         """Tell the person that the lane is full and the message is not accepted, instead of queueing without end.
         Announced once, with the first refused message. An item in the lane announces the end of the backlog, so that
         nobody wonders about the other messages."""
-        redis, keys, lane = self.stores.redis, self.stores.keys, message.place.conversation
+        redis, keys, place, person = self.stores.redis, self.stores.keys, message.place, message.person
+        lane = place.conversation
         if not await start_overflow(redis, keys, lane, message.id):
             return
-        caught_up = BacklogCleared(place=message.place, person=message.person)
-        noted = self.stores.journal.build_record_write(
-            lane, "lane.full", person=message.person, channel=message.place.channel
-        )
+        caught_up = BacklogCleared(place=place, person=person)
+        noted = self.stores.journal.build_record_write(lane, "lane.full", person=person, channel=place.channel)
         put = EnqueueItem(lane, f"{message.id}:caught_up", caught_up.model_dump_json())
         await apply_writes(redis, keys, keys.get_partition(lane), [put, noted])
-        text = translate("turn.full", await get_person_language(self.platform.directory, message.person))
-        await deliver_message(
-            self.platform, message.place, message.person, Post(text), key=f"{message.id}:full", again=True
-        )
+        text = translate("turn.full", await get_person_language(self.platform.directory, person))
+        await deliver_message(self.platform, place, person, Post(text), key=f"{message.id}:full", again=True)
 
     async def _notify_held(self, held: Message | Click) -> None:
         """Tell the person that work is held, for messages once per conversation. Theirs is handled when work
@@ -142,8 +136,8 @@ class LaneIngress:
             return Acceptance.NOT_TAKEN if isinstance(failed, StoreRefusedError) else Acceptance.UNKNOWN
 
     async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
-        await stop_running_work(self.stores, self.platform, place, person, at, self._go_on)
         stopped = SessionStopped(place=place, person=person, at=at)
+        await stop_running_work(self.stores, self.platform, stopped, self._go_on)
         await self._accept_item(place.conversation, id, stopped.model_dump_json(), person)
 
     def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
@@ -243,12 +237,10 @@ class CardActions:
 
     async def open_set(self, person: str, tasks: Sequence[str]) -> None:
         """Open a set of these tasks. A set with the same cards in the same versions is shown again."""
-        loaded = [
-            await self.stores.approvals.load_approval(derive_task_card_id(self.stores.keys, one)) for one in tasks
-        ]
+        ids = [derive_task_card_id(self.stores.keys, one) for one in tasks]
+        loaded = [await self.stores.approvals.load_approval(one) for one in ids]
         cards = sorted(f"{one.id}.{one.version}" for one in loaded if one is not None)
         set_id = build_set_id(person, hashlib.sha256(",".join(cards).encode()).hexdigest()[:12])
         work = OpenSet(person=person, tasks=tuple(tasks))
-        await self.stores.lanes.enqueue(
-            set_id, f"{set_id}:{self.stores.clock.now_ms() // 60_000}", work.model_dump_json()
-        )
+        minute = self.stores.clock.now_ms() // 60_000
+        await self.stores.lanes.enqueue(set_id, f"{set_id}:{minute}", work.model_dump_json())

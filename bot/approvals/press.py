@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from bot.approvals import render
 from bot.approvals.authorization import RECOVERY_CHOICES, RENEWAL_CHOICES, authorize_press
@@ -40,6 +41,7 @@ from bot.core.errors import UnreadableRecordError
 from bot.core.records import Approval, ApprovalState, EffectState, compute_seal
 from bot.core.run_state import validate_args
 from bot.queue.lanes import Lease, RetryLater
+from bot.queue.worker import write_until_stored
 from bot.queue.writes import Write
 from tools.catalog import TOOLS
 from tools.characters import clean_form, count_cleaned
@@ -273,7 +275,9 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
             return
         saved = change_parts(approval, parts.states)
         seq, write = f"part:{name}:{state}", cards.stores.approvals.build_save_write(saved)
-        if is_first or state is not PartState.BEGUN:
+        if state is not PartState.BEGUN:  # this process alone knows the outcome
+            await write_until_stored(partial(lease.checkpoint, seq, write))
+        elif is_first:
             await lease.checkpoint(seq, write)
         elif not await lease.begin(seq, write):
             raise EffectUnknownError("begun before another server took over")
@@ -309,7 +313,7 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
 async def _end_effect(cards: Cards, lease: Lease, ended: Approval) -> Sequence[Write]:
     """Show the end of an effect on its card, and return the writes that store it."""
     metrics.EFFECTS.labels(_get_tool_label(ended), ended.effect.value).inc()
-    return await end_approval(cards, lease.item, ended)
+    return await write_until_stored(partial(end_approval, cards, lease.item, ended))
 
 
 def _get_tool_label(approval: Approval) -> str:

@@ -63,6 +63,8 @@ class Message(FrozenModel):
     files: tuple[SentFile, ...] = ()
     has_unlisted_files: bool = False
     """Whether the payload leaves open if there are files, so that the message has to be looked up."""
+    sent_ms: int = Field(default=0, exclude_if=lambda ms: not ms)
+    """The platform's time of the message (epoch ms), where `at` is none."""
 
     @property
     def thread_place(self) -> Place:

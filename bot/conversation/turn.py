@@ -111,7 +111,7 @@ async def _answer_without_model(
         return [run_recorder.build_journal_write(turns, message, "message.empty")]
     kind, key = "command", "command"
     if is_stop(message.text):
-        reply = CommandReply("stop", await answer_written_stop(turns, message.place, caller, message.at))
+        reply = CommandReply("stop", await answer_written_stop(turns, message, caller))
     elif (known := await turns.features.answer_command(message, caller, load)) is not None:
         kind, reply = "command" if known.command else "", known
     elif message.unread or length > TEXT_MAX:

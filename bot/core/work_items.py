@@ -120,7 +120,7 @@ class RefreshCard(StoredModel):
 
     kind: Literal["refresh_card"] = "refresh_card"
     approval: str = ""
-    """Empty if an earlier version put the item into the card's own lane."""
+    """Empty if the item is in the card's own lane, which passes it on."""
     copies: tuple[MessageRef, ...] = ()
     """The copies that are left to update; empty for all."""
 

@@ -12,9 +12,8 @@ from functools import partial
 from typing import Literal
 
 from bot.approvals.delivery import shows_record
-from bot.approvals.lifecycle import request_refresh
 from bot.core.records import ApprovalState
-from bot.core.work_items import NotifyPerson
+from bot.core.work_items import NotifyPerson, RefreshCard
 from bot.features.contract import Core, Feature, Work
 from bot.queue.lanes import Lease
 from bot.queue.scripts import ScriptRunner
@@ -78,7 +77,8 @@ async def find_lost_decisions(core: Core, lease: Lease, work: FindLostDecisions)
         for one in records
         if one is not None and one.state is ApprovalState.OPEN and not await shows_record(core.cards, one, person)
     ]
-    refreshes = [request_refresh(one.id, f"{id}:{one.id}") for one in lost]
+    refresh = RefreshCard().model_dump_json()  # in the card's own lane, so that no older state is shown last
+    refreshes = [EnqueueItem(one.id, f"{id}:{one.id}", refresh) for one in lost]
     titles = tuple(one.proposal.title for one in lost)
     told = [_build_notice(work.person, "restored.open_again", titles, id)] if lost else []
     asked = [

@@ -14,8 +14,10 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import starmap
 from typing import Any
 
 from redis.asyncio import Redis
@@ -144,6 +146,7 @@ class Lease:
     def _read_head_item(self, row: Sequence[Any]) -> LaneItem:
         _, _, tries, id_, body, put_ms, error, stopped, record, waits, doubt_ms = row
         self.stopped, self.person, self._whose, self._written = StopEvent(), "", set(), set()
+        self._head = f"{put_ms}@{id_}"
         self.apply_stops(*stopped.split())
         self.record = dict(zip(record[::2], record[1::2], strict=True))
         self.is_companion_waiting = bool(waits)
@@ -170,7 +173,7 @@ class Lease:
         row = await self._lanes.prepare_writes(self.lane, writes)
         rate = self._lanes.build_slot_args(self.lane, slot, most_ms)
         args: list[Arg] = [
-            self.lane, self.token, self.item.id, len(self._written), seq, self._lanes.lease_ms, *rate, *row
+            self.lane, self.token, self._head, len(self._written), seq, self._lanes.lease_ms, *rate, *row
         ]  # fmt: skip
         companion, asked_ms, server = self.lane + self._lanes.companion_suffix, get_elapsed_ms(), ""
         # Even if no answer comes, the item may be in the companion.
@@ -220,7 +223,7 @@ class Lease:
         if refusing := next((one for one in writes if one.can_refuse()), None):
             raise ValueError(f"no write of a commit may refuse: {' '.join(map(str, refusing.encode()[:2]))}")
         row, asked_ms = await self._lanes.prepare_writes(self.lane, writes), get_elapsed_ms()
-        head = (self.lane, self.token, self.item.id, len(self._written), self._lanes.lease_ms)
+        head = (self.lane, self.token, self._head, len(self._written), self._lanes.lease_ms)
         answer = await self._lanes.run_lane_script("commit", self.lane, *head, *self._lanes.beside, int(more), *row)
         self._require_not_lost(answer[0])
         if answer[0] == "done":
@@ -236,7 +239,7 @@ class Lease:
 
     async def retry(self, delay_ms: int, error: str, count: bool = True) -> None:
         """Release the lane. The item comes again after `delay_ms`; no other item of the lane comes before it."""
-        args = (self.item.id, delay_ms, int(count), error)
+        args = (self._head, delay_ms, int(count), error)
         self._require_not_lost(await self._lanes.run_lane_script("retry", self.lane, self.lane, self.token, *args))
 
     async def assert_held(self) -> None:
@@ -411,18 +414,17 @@ class Lanes:
         lease = Lease(self, answer[1], asked_ms) if answer[0] == "taken" else None
         if not is_confirmed and answer[0] not in ("full", "closed"):
             if lease is not None:
-                await lease.retry(0, "", count=False)
+                with suppress(LeaseLost, StoreUnavailableError):  # another server may have taken over
+                    await lease.retry(0, "", count=False)
             raise StoreUnconfirmedError("neither a replica nor the disk has confirmed in time that it has the item")
         if lease is not None or answer[0] == "new":
             now_s = time.monotonic()
             self._accepted.append((now_s, lane, id, body, tuple(aliases), person))
             while self._accepted[0][0] < now_s - DOUBT_MS / 1000:
                 self._accepted.popleft()
-        if lease is not None:
-            return lease
         if answer[0] == "closed":
             raise StoreUnavailableError("the store is being restored")
-        return EnqueueResult(answer[0])
+        return lease or EnqueueResult(answer[0])
 
     async def has_pending_items(self, lane: str) -> bool:
         return bool(await self.redis.exists(self.keys.build_key(self.keys.get_partition(lane), "in", lane)))
@@ -438,26 +440,28 @@ class Lanes:
         """Claim up to `room` lanes of a partition that need attention. Items beyond `max_tries` come too: their handler
         gives them up."""
         nonce, asked_ms = secrets.token_hex(8), get_elapsed_ms()
-        args = (nonce, owner, self.lease_ms, room, *self.beside)
-        rows = await self.scripts.run_script("claim", partition, *args)
+        rows = await self.scripts.run_script("claim", partition, nonce, owner, self.lease_ms, room, *self.beside)
         return [Lease(self, row, asked_ms) for row in rows]
 
     async def extend(self, leases: Sequence[Lease]) -> list[Lease]:
         """Extend the leases, with one call per partition (the heartbeat). Returns the lost leases, and passes on every
-        *stop* that the other leases have missed."""
-        leases_by_partition: dict[int, list[Lease]] = {}
+        *stop* that the other leases have missed. A partition that does not answer is an error if none is lost."""
+        lost, groups, asked_ms = list[Lease](), dict[int, list[Lease]](), get_elapsed_ms()
         for lease in leases:
-            leases_by_partition.setdefault(self.keys.get_partition(lease.lane), []).append(lease)
-        lost: list[Lease] = []
-        for partition, group in leases_by_partition.items():
+            groups.setdefault(self.keys.get_partition(lease.lane), []).append(lease)
+
+        async def extend_group(partition: int, group: list[Lease]) -> None:
             pairs = [part for lease in group for part in (lease.lane, lease.token)]
-            asked_ms = get_elapsed_ms()
             lost_tokens, ending = await self.scripts.run_script("extend", partition, self.lease_ms, *pairs)
-            lost_set, whose = set(lost_tokens), dict(zip(ending[::2], ending[1::2], strict=True))
-            lost += [lease for lease in group if lease.token in lost_set]
+            whose = dict(zip(ending[::2], ending[1::2], strict=True))
             for lease in group:
                 lease.apply_stops(*whose.get(lease.token, "").split())
-                lease.extended_ms = lease.extended_ms if lease.token in lost_set else asked_ms
+                lease.extended_ms = lease.extended_ms if lease.token in lost_tokens else asked_ms
+            lost.extend(lease for lease in group if lease.token in lost_tokens)
+
+        answers = await asyncio.gather(*starmap(extend_group, groups.items()), return_exceptions=True)
+        if not lost and (error := next(filter(None, answers), None)):
+            raise error
         return lost
 
     async def move_due_timers(self) -> int:

@@ -148,7 +148,8 @@ class Worker:
                     ended.name = answer.value
                     return answer
             if self._stopping.is_set():
-                await answer.retry(0, "", count=False)  # never begun: a new holder need not search for its posts
+                with suppress(LeaseLost, StoreUnavailableError):
+                    await answer.retry(0, "", count=False)  # never begun: a new holder need not search for its posts
             else:
                 self._start_lane(answer)
             return EnqueueResult.NEW
@@ -182,7 +183,7 @@ class Worker:
                     await self._poll_due_lanes()
                 await self._wait_for_next_poll()
                 outage.record_recovery()
-            except StoreUnavailableError as error:
+            except Exception as error:  # noqa: BLE001 - the process edge: no reply of the store ends the process
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), outage.record_failure(error))
 
@@ -290,19 +291,9 @@ class Worker:
         )
 
     async def _write_until_stored(self, active: ActiveLease, write: Callable[[], Awaitable[_T]]) -> _T:
-        """Repeat a write as long as Redis is away. Scripts are safe to repeat, and refuse a process that has lost the
-        lane."""
-        outage = OutageBackoff("write")
         active.settling = True
         try:
-            while True:
-                try:
-                    result = await write()
-                except StoreUnavailableError as error:
-                    await asyncio.sleep(outage.record_failure(error))
-                else:
-                    outage.record_recovery()
-                    return result
+            return await write_until_stored(write)
         finally:
             active.settling = False
 
@@ -363,12 +354,9 @@ class Worker:
                 await job()
                 outage.record_recovery()
                 await asyncio.sleep(pause_s)
-            except StoreUnavailableError as error:
+            except Exception as error:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
                 outage = OutageBackoff(_get_job_name(job)) if loop.time() - began > _HEALTHY_S else outage
                 await asyncio.sleep(outage.record_failure(error))
-            except Exception:  # noqa: BLE001 - the process edge: one job's mistake must not end the others
-                _log.exception("job failed", job=_get_job_name(job))
-                await asyncio.sleep(outage.increase_delay())
 
     async def _cancel_remaining(self) -> None:
         """End the tasks that still run: handlers at once, writes in flight a little later."""
@@ -384,20 +372,19 @@ class Worker:
 
 
 class OutageBackoff:
-    """One outage as seen by one part of the worker; logged once at its begin and once at its end."""
+    """One outage as seen by one part of the worker; logged once at its begin and once at its end. A mistake is logged
+    each time."""
 
     def __init__(self, part: str) -> None:
         self._part, self._delay_s, self._said = part, 0.0, False
 
     def record_failure(self, error: Exception) -> float:
-        """Record a failure and return the seconds to wait before the next try."""
-        if not self._said:
+        """Record a failure, and return the next wait: 0.1 s, doubling up to 5 s, with jitter."""
+        if not isinstance(error, StoreUnavailableError):
+            _log.exception("job failed", job=self._part)
+        elif not self._said:
             _log.error("store down", part=self._part, error=str(error))
-        self._said = True
-        return self.increase_delay()
-
-    def increase_delay(self) -> float:
-        """Return the next wait: 0.1 s, doubling up to 5 s, with jitter."""
+            self._said = True
         self._delay_s = min(max(self._delay_s * 2, 0.1), 5.0)
         return self._delay_s * random.uniform(0.75, 1.0)  # noqa: S311 - jitter, not a secret
 
@@ -405,6 +392,20 @@ class OutageBackoff:
         if self._said:
             _log.info("store back", part=self._part)
         self._delay_s, self._said = 0.0, False
+
+
+async def write_until_stored(write: Callable[[], Awaitable[_T]]) -> _T:
+    """Repeat a write as long as Redis is away. Scripts are safe to repeat, and refuse a process that has lost the
+    lane. Raises LeaseLost."""
+    outage = OutageBackoff("write")
+    while True:
+        try:
+            result = await write()
+        except StoreUnavailableError as error:
+            await asyncio.sleep(outage.record_failure(error))
+        else:
+            outage.record_recovery()
+            return result
 
 
 def _get_job_name(job: Job) -> str:

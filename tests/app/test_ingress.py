@@ -68,10 +68,40 @@ async def test_a_message_belongs_to_its_person_who_can_stop_it(redis: Redis) -> 
         assert (bot.model.requests == []) is stops, stopper
 
 
+@pytest.mark.parametrize("sent_ms", [0, 1_000_000])
+@pytest.mark.parametrize("is_at_work", [True, False])
+@pytest.mark.parametrize(("stopped_s", "stops"), [(1_000, False), (3_000, True)])
+async def test_a_stop_that_arrives_late_ends_nothing_that_was_asked_after_it(
+    redis: Redis, is_at_work: bool, stopped_s: int, stops: bool, sent_ms: int
+) -> None:
+    """Nobody heard it at first, and the platform sends it again. A time beside its id counts, if there is one."""
+    bot = Bot(redis, [mail(), DONE])
+    at, stopped_at = ("om_1", "om_2") if sent_ms else ("2000.0", f"{stopped_s}.0")
+    sent = {"sent_ms": 2 * sent_ms}, {"sent_ms": stopped_s * sent_ms // 1_000}
+    await bot.ingress.accept_message(HELLO.model_copy(update={"at": at, **sent[0]}))
+    if not is_at_work:
+        await bot.work()
+    await pass_moment(redis)
+    stop = HELLO.model_copy(update={"id": "Ev2", "text": "停", "at": stopped_at, **sent[1]})
+    await bot.ingress.accept_message(stop)
+    await bot.work()
+    assert len(bot.model.requests) == 1
+    assert bool(bot.chat.cards()) is not stops
+
+
+@pytest.mark.parametrize(("age_s", "stops"), [(600, False), (1, True), (-600, True)])
+async def test_the_platforms_own_stop_acts_at_once_if_it_is_not_old(redis: Redis, age_s: int, stops: bool) -> None:
+    bot = Bot(redis)
+    at = f"{bot.clock.now_ms() / 1000 - age_s:.6f}"
+    await bot.ingress.stop_session(DM, "U1", "Ev1", at)
+    assert bool([key async for key in redis.scan_iter("*:stops:*")]) is stops
+    assert await bot.lanes.has_pending_items(DM.conversation)
+
+
 @pytest.mark.parametrize(("text", "stops"), [("停", True), ("Stop.", True), ("停车费怎么报销", False)])
 async def test_a_word_that_stops_acts_before_it_is_handled(redis: Redis, text: str, stops: bool) -> None:
     bot = Bot(redis)
-    await bot.ingress.accept_message(HELLO.model_copy(update={"text": text}))
+    await bot.ingress.accept_message(HELLO.model_copy(update={"text": text, "at": "9999999999.0"}))
     assert bool([key async for key in redis.scan_iter("*:stops:*")]) is stops
     assert await bot.lanes.has_pending_items(DM.conversation), "and it is answered"
 

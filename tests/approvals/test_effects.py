@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from bot.approvals import press as press_module
 from bot.approvals.render import describe_consequence
-from bot.core.errors import ChatUnavailableError, LeaseLost
+from bot.core.errors import ChatUnavailableError, LeaseLost, StoreUnavailableError
 from bot.core.held_lease import bind_lease
 from bot.core.i18n import translate
 from bot.core.records import Approval, ApprovalState, EffectState, RunStatus
@@ -258,6 +258,24 @@ async def test_a_card_shows_the_end_although_nobody_knows_whether_its_rewriting_
     monkeypatch.setattr(bot.chat, "update_message", update_and_let_work)
     assert (await asyncio.wait_for(press(bot, "send"), 10)).effect is EffectState.FAILED
     assert [one.choice for one in bot.chat.cards()[0].buttons] == ["retry"]
+
+
+@pytest.mark.parametrize("failing", [None, ToolError("mail_refused", "refused", reply=554)])
+async def test_what_the_mail_server_has_answered_is_on_record_once_the_store_is_back(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, failing: ToolError | None
+) -> None:
+    bot, away = await proposed(redis), list[str]()
+    bot.mailer.failing = failing
+
+    async def be_away(lane: str) -> None:
+        away.append(lane)
+        raise StoreUnavailableError("away")
+
+    for _ in range(2):
+        act_around_checkpoint(bot, monkeypatch, f"part:U2:{'refused' if failing else 'done'}", be_away)
+    effect = (await press(bot, "send")).effect
+    assert (effect, len(bot.mailer.mails)) == ((EffectState.FAILED, 0) if failing else (EffectState.DONE, 1))
+    assert len(away) == 2
 
 
 @dataclass

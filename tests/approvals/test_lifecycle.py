@@ -345,6 +345,6 @@ async def test_a_card_that_is_not_there_yet_is_cancelled_before_anybody_can_pres
     conversation = await bot.runs.load_conversation(DM.conversation, bot.history)
     assert len(conversation.waiting) == 1
     caller = await bot.directory.find_caller("U1")
-    assert await cancel_cards(bot.handlers.turns.stores, conversation.waiting, caller) == 1
+    assert await cancel_cards(bot.handlers.turns.stores, conversation.waiting, caller, 0) == 1
     await bot.work()
     assert (await bot.load_approval()).state is ApprovalState.CANCELLED and not bot.chat.cards()

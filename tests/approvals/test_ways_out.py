@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
-from bot.core.errors import LeaseLost
+from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.core.held_lease import assert_may_send, bind_lease
 from bot.core.records import EffectState
 from bot.ops import since_copy
@@ -19,6 +19,7 @@ from bot.queue.lanes import Lanes
 from tests.harness.lanes import LANE, expire, hold, take
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_mailer import MemoryMailer
+from tests.harness.memory_platform import DM
 from tests.harness.tools import build_gated_tool
 from tests.stories.script import DONE, calls
 from tools.cards.builders import build_effect_outcome, build_own_proposal
@@ -87,6 +88,19 @@ async def test_only_an_effect_that_was_let_run_has_a_way_out(redis: Redis, shop:
     assert ORDERS == []
     await bot.press(bot.chat.cards()[0], "confirm")
     assert ORDERS == ["order"] and (await bot.load_approval()).effect is EffectState.DONE
+
+
+async def test_an_order_that_went_out_is_done_although_the_store_was_away_when_its_card_was_rewritten(
+    redis: Redis, shop: str
+) -> None:
+    """The cards of Feishu lie in the store."""
+    once = replace(ORDER, is_idempotent=False)
+    bot = Bot(redis, [calls(("order", {"address": shop})), DONE], tools=(*TOOLS, once))
+    await bot.send("order it")
+    away = bot.chat.fails[f"update {DM.channel}"] = [StoreUnavailableError("away")]
+    await bot.press(bot.chat.cards()[0], "confirm")
+    assert ORDERS == ["order"] and (await bot.load_approval()).effect is EffectState.DONE
+    assert away == []
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.core.records import ApprovalState
+from bot.core.work_items import build_show_lane
 from bot.features.lost_decisions import find_lost_decisions_later
 from bot.queue.scripts import ScriptRunner
 from tests.harness.memory_bot import Bot
@@ -46,6 +47,23 @@ async def test_a_card_that_is_open_again_is_shown_so_and_both_sides_are_told_onc
     for cause in ("a", "b"):
         await look_for_lost(bot, cause)
     assert len(bot.chat.posts) == posts, "the card is as the store has it now"
+
+
+async def test_while_a_card_is_at_work_it_is_not_rewritten_beside_that(redis: Redis) -> None:
+    """Otherwise the older state could be shown last."""
+    bot = await requested(redis)
+    await decide_and_lose(bot, LI.id, "approve")
+    card = (await bot.load_approval()).id
+    bot.lanes.lease_ms = 60_000
+    await bot.lanes.enqueue(card, "at work", "{}")
+    [lease] = await bot.lanes.claim("p", bot.keys.get_partition(card), 1)
+    await find_lost_decisions_later(ScriptRunner.from_redis(redis, bot.keys), "a")
+    await bot.work_beside()
+    assert not await bot.lanes.has_pending_items(build_show_lane(card)) and not bot.chat.cards("DU2")
+    assert len(await lease.list_waiting_bodies()) == 1
+    await lease.commit(more=False)
+    await bot.work()
+    assert bot.chat.cards("DU2")
 
 
 async def test_who_confirms_for_themselves_is_told_once_and_to_look_first(redis: Redis) -> None:

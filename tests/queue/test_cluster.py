@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -171,7 +172,12 @@ async def test_a_partition_that_moves_to_another_master_is_followed(redis_cluste
     await lanes.enqueue(lane, "E2", "2")
     [lease] = await lanes.claim("p", 3, 1)
     before = await list_servers(redis_cluster, ALL)
-    await moved(redis_cluster, ALL.build_key(3, "z"))
+
+    async def claim_meanwhile() -> None:
+        with pytest.raises(StoreUnavailableError, match="non local"):
+            await lanes.claim("p", 3, 1)
+
+    await moved(redis_cluster, ALL.build_key(3, "z"), claim_meanwhile)
     await lanes.enqueue(lane, "E3", "3")
     seen = [lease.item.id]
     while item := await lease.commit():
@@ -180,8 +186,9 @@ async def test_a_partition_that_moves_to_another_master_is_followed(redis_cluste
     assert await list_servers(redis_cluster, ALL) != before
 
 
-async def moved(redis: ClusterClient, key: str) -> None:
-    """Move the slot of a key, with all its data, to another master, as `redis-cli --cluster reshard` does."""
+async def moved(redis: ClusterClient, key: str, meanwhile: Callable[[], Awaitable[None]]) -> None:
+    """Move the slot of a key, with all its data, to another master, as `redis-cli --cluster reshard` does. In the
+    middle of it, this key and all but one are not moved yet."""
     slot, home = redis.keyslot(key), redis.get_node_from_key(key)
     nodes = [local.Node(Path(), int(one.port)) for one in redis.get_primaries()]
     source = next(node for node in nodes if home and node.port == home.port)
@@ -190,6 +197,9 @@ async def moved(redis: ClusterClient, key: str) -> None:
     await target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source.port])
     await source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target.port])
     found = (await source.ask("CLUSTER", "GETKEYSINSLOT", slot, 1000)).split("\r\n")[2:-1:2]
+    first = next(one for one in found if one != key)
+    await source.ask("MIGRATE", local.HOST, target.port, "", 0, 5000, "KEYS", first)
+    await meanwhile()
     assert "OK" in await source.ask("MIGRATE", local.HOST, target.port, "", 0, 5000, "KEYS", *found)
     for node in (target, source, *nodes):
         await node.ask("CLUSTER", "SETSLOT", slot, "NODE", ids[target.port])

@@ -25,7 +25,7 @@ from bot.ops.doctor import describe_replicas
 from bot.queue import scripts
 from bot.queue.keys import Keys
 from bot.queue.lanes import CheckpointResult, EnqueueResult, Lanes, Lease
-from bot.queue.scripts import Confirmation, ConfirmedBy, ScriptRunner, is_confirmed
+from bot.queue.scripts import Arg, Confirmation, ConfirmedBy, ScriptRunner, is_confirmed
 from bot.queue.store_watch import StoreWatch
 from bot.queue.worker import GIVE_UP_TRIES
 from bot.queue.writes import EnqueueItem, Set, apply_writes
@@ -144,6 +144,23 @@ async def test_an_item_that_no_replica_has_is_not_acknowledged_and_is_accepted_o
     assert await lanes.enqueue("D2", "E1", "{}") is EnqueueResult.DUPLICATE
     [lease] = await lanes.claim("other", KEYS.get_partition("D2"), 1)
     assert (lease.lane, lease.item.tries) == ("D2", 1), "nobody holds it who has given it up"
+
+
+async def test_an_item_that_no_replica_has_is_unconfirmed_also_where_another_server_takes_over(pair: Pair) -> None:
+    """Its lane cannot be given back there: that server knows of neither."""
+
+    class FailingOverLate(Lanes):
+        async def run_confirmed_script(self, script: str, lane: str, *args: Arg) -> tuple[Any, bool, str]:
+            answer = await super().run_confirmed_script(script, lane, *args)
+            await pair.fail_over()
+            return answer
+
+    lanes = FailingOverLate(pair.redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
+    await pair.wait_for_replica()
+    pair.hold()
+    with pytest.raises(StoreUnconfirmedError):
+        await lanes.enqueue_or_claim("me", "D1", "E1", "{}")
+    assert not await lanes.has_pending_items("D1")
 
 
 async def test_a_call_that_the_client_repeats_waits_for_what_it_wrote_the_first_time(pair: Pair) -> None:

@@ -7,12 +7,13 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.chat.messages import Click, Place, RateSlot
-from bot.core.errors import LeaseLost
+from bot.core.errors import LeaseLost, StoreUnavailableError
 from bot.core.held_lease import bind_lease
 from bot.core.records import ApprovalState
 from bot.queue import scripts
 from bot.queue.keys import Keys
 from bot.queue.lanes import ANYBODY, RETRY_SEPARATOR, CheckpointResult, EnqueueResult, LaneItem, Lanes, Lease
+from bot.queue.scripts import Arg, ScriptRunner
 from bot.queue.writes import (
     SKIP,
     AppendHistory,
@@ -139,6 +140,41 @@ async def test_a_lease_runs_out_by_the_servers_clock_and_never_early(either: Red
     assert await now_ms(lanes.redis) >= before + 100
 
 
+class PartlyAway(ScriptRunner):
+    """The scripts of a cluster of which one node, with this partition, does not answer."""
+
+    away: int
+
+    async def run_script(self, name: str, partition: int, *args: Arg) -> Any:
+        if partition == self.away:
+            raise StoreUnavailableError("away")
+        return await super().run_script(name, partition, *args)
+
+
+async def take_in_both_partitions(lanes: Lanes) -> dict[int, Lease]:
+    """Take a lane of each partition; return the leases by partition."""
+    for lane in (LANE, elsewhere(lanes)):
+        await lanes.enqueue(lane, f"E {lane}", "{}")
+    return {n: lease for n in range(2) for lease in await lanes.claim("me", n, 1)}
+
+
+@pytest.mark.parametrize("away", [0, 1])
+async def test_a_node_that_is_away_keeps_no_lease_of_another_from_being_extended(
+    lanes: Lanes, monkeypatch: pytest.MonkeyPatch, away: int
+) -> None:
+    leases = await take_in_both_partitions(lanes)
+    monkeypatch.setattr(PartlyAway, "away", away, raising=False)
+    lanes.scripts = PartlyAway.from_redis(lanes.redis, lanes.keys)
+    here, there = leases[1 - away], leases[away]
+    before = here.extended_ms, there.extended_ms
+    with pytest.raises(StoreUnavailableError):
+        await lanes.extend([*leases.values()])
+    assert here.extended_ms > before[0] and there.extended_ms == before[1]
+    await expire(lanes, here.lane)
+    await take(lanes, here.lane)
+    assert await lanes.extend([*leases.values()]) == [here], "and what is lost is told"
+
+
 async def test_tokens_grow_even_when_their_counter_is_rolled_back(lanes: Lanes) -> None:
     first = await hold(lanes)
     await lanes.redis.delete(lanes.keys.build_key(lanes.keys.get_partition(LANE), "ep"))
@@ -197,7 +233,7 @@ async def test_every_script_called_twice_answers_the_same_and_acts_once(lanes: L
 
 async def test_a_checkpoint_left_over_from_the_item_before_is_refused(lanes: Lanes) -> None:
     lease = await hold(lanes, "E1", "E2")
-    late = Lease(lanes, [LANE, lease.token, 1, "E1", "1", 0, "", "", [], 0, -1], 0)
+    late = Lease(lanes, [LANE, lease.token, 1, "E1", "1", lease.item.put_ms, "", "", [], 0, -1], 0)
     await lease.commit()
     with pytest.raises(LeaseLost):
         await late.checkpoint("1", Set(build_key(lanes, "x", LANE), "late"))
@@ -356,6 +392,21 @@ async def test_timers_come_exactly_once_however_many_pump(lanes: Lanes) -> None:
             assert bodies == sorted(bodies)
             seen += bodies
     assert sorted(seen) == list(range(100))
+
+
+async def test_the_same_timer_twice_in_a_lane_is_two_items_under_one_lease(lanes: Lanes) -> None:
+    """A timer comes again while its former item is put off. Each of the two has a commit of its own."""
+    log = build_key(lanes, "log")
+    for due_ms in (1, 2):
+        await write(lanes, SetTimer(LANE, "T1", due_ms, str(due_ms)))
+        assert await lanes.move_due_timers() == 1
+        await pass_moment(lanes.redis)
+    lease = await take(lanes)
+    second = await lease.commit(RPush(log, [lease.item.body]))
+    assert second is not None and second.body == "2"
+    assert await lease.commit(RPush(log, [second.body])) is None
+    assert await lanes.redis.lrange(log, 0, -1) == ["1", "2"]
+    assert await none_due(lanes)
 
 
 # Stop and bell

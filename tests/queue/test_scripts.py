@@ -132,7 +132,7 @@ async def test_a_lane_that_is_held_does_not_expire(lanes: Lanes) -> None:
 
 async def test_a_repeated_commit_of_who_has_lost_the_lane_hands_out_nothing(lanes: Lanes) -> None:
     lease = await hold(lanes, "E1", "E2")
-    args = (LANE, lease.token, "E1", 0, lanes.lease_ms, "", "", 0, 1)
+    args = (LANE, lease.token, f"{lease.item.put_ms}@E1", 0, lanes.lease_ms, "", "", 0, 1)
     answer, item = await lanes.run_lane_script("commit", LANE, *args)
     assert answer == "next"
     assert await lanes.run_lane_script("commit", LANE, *args) == [answer, item]
@@ -171,7 +171,7 @@ async def test_a_lane_given_back_has_no_holder_and_rings_if_it_is_due(lanes: Lan
     await count_rings(lanes)
     await lease.retry(delay_ms, "busy")
     state = await lanes.redis.hgetall(build_key(lanes, "st", LANE))
-    assert state == {"tries": "1", "error": "busy", "back": f"{lease.token}@E1"}
+    assert state == {"tries": "1", "error": "busy", "back": f"{lease.token}@{lease.item.put_ms}@E1"}
     assert abs(await read_due(lanes) - delay_ms - await now_ms(lanes.redis)) < LATE_MS
     assert await count_rings(lanes) == rings
 

@@ -435,12 +435,20 @@ async def test_what_fails_waits_by_its_error_and_its_tries(
     assert (found["tries"], found["error"]) == (str(counted), noted)
 
 
-async def test_what_is_accepted_while_all_ends_is_given_back_as_if_never_begun(redis: Redis, keys: Keys) -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_what_is_accepted_while_all_ends_is_given_back_as_if_never_begun(
+    redis: Redis, keys: Keys, is_lost: bool
+) -> None:
+    """It stays accepted, too, if another process has had its lane meanwhile."""
+
     class Ending(Lanes):
         async def enqueue_or_claim(self, *args: Any, **named: Any) -> EnqueueResult | Lease:
             taken = await super().enqueue_or_claim(*args, **named)
             assert isinstance(taken, Lease)
             worker.stop()
+            if is_lost:
+                await expire(self)
+                await (await take(self)).release()
             return taken
 
     lanes = Ending(redis, keys)
@@ -448,7 +456,7 @@ async def test_what_is_accepted_while_all_ends_is_given_back_as_if_never_begun(r
         await asyncio.sleep(0)  # lets it start
         assert await worker.accept_item(LANE, "E1", "{}") is EnqueueResult.NEW
     item = (await take(lanes)).item
-    assert (item.tries, item.error, item.is_redelivery) == (1, "", False)
+    assert (item.tries, item.error, item.is_redelivery) == (1 + is_lost, "handed over" if is_lost else "", is_lost)
     assert not handler.begun.is_set() and worker.active_lane_count == 0
 
 
@@ -551,6 +559,25 @@ async def test_another_error_reply_costs_tries(lanes: Lanes) -> None:
     async with running(make(lanes, Recorder(handle))):
         await until(lambda: has_dead_letters(lanes))
     assert tries == [1, 2, 3]
+
+
+async def test_an_error_reply_to_a_claim_ends_no_process(
+    redis: Redis, keys: Keys, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replies = [exceptions.ResponseError("NOPERM this user has no permissions")]
+
+    class Refused(Lanes):
+        async def list_due_partitions(self) -> list[int]:
+            if replies:
+                raise replies.pop()
+            return await super().list_due_partitions()
+
+    lanes = Refused(redis, keys)
+    await lanes.enqueue("lane", "E1", "1")
+    await redis.delete(keys.wakeup_list)
+    async with running(make(lanes, Recorder())):
+        await until_done(lanes, ["lane"], 1)
+    assert "Traceback" in capsys.readouterr().out
 
 
 async def has_dead_letters(lanes: Lanes) -> bool:

@@ -95,8 +95,7 @@ class FeishuListeners:
         is_mentioned = self.me.open_id in [find_value(one, "id", "open_id") for one in mentions]
         if message.place.direct:
             await self.channel.note_dm(message.person, message.place.channel)
-        is_bundle = event["message"].get("message_type") == "merge_forward"
-        submit = partial(self._submit_message, message, is_bundle=is_bundle)
+        submit = partial(self._submit_message, message, event["message"].get("message_type") == "merge_forward")
         if message.place.direct or is_mentioned:
             await submit()
         elif message.place.thread != message.at:
@@ -105,7 +104,7 @@ class FeishuListeners:
     def _parse_message(self, id: str, event: Event) -> Message | None:
         """Return a person's message. Return None for everything else that looks like one, and for payloads without the
         shape of Feishu's events."""
-        sender, about = event.get("sender"), event.get("message")
+        sender, about, sent = event.get("sender"), event.get("message"), find_value(event, "message", "create_time")
         if find_value(sender, "sender_type") != "user" or not isinstance(about, Mapping):
             return None
         person, tenant = find_value(sender, "sender_id", "open_id"), find_value(sender, "tenant_key") or self.me.tenant
@@ -127,9 +126,10 @@ class FeishuListeners:
             at=at,
             unread=content.unread,
             files=content.files,
+            sent_ms=int(sent) if is_short_text(sent) and sent.isdecimal() else 0,
         )
 
-    async def _submit_message(self, message: Message, *, is_bundle: bool) -> None:
+    async def _submit_message(self, message: Message, is_bundle: bool) -> None:
         """Make a message durable. Feishu may send it in two events, which its own id shows."""
         if is_bundle and (text := await read_bundle(self.client, self.directory, message)):
             message = message.model_copy(update={"text": text})

@@ -1,5 +1,5 @@
 -- Write once per (token, item, seq), extend the lease, and reserve a slot of a rate in the same call.
--- ARGV: bell, lane, token, id, written, seq, lease (ms), slot (key, or empty), spacing (ms), burst, most (ms), write …
+-- ARGV: bell, lane, token, item, written, seq, lease (ms), slot (key, or empty), spacing (ms), burst, most (ms), write …
 -- Answers {lost} | {refused, code} | {ok, wait (ms; -1: too long, or no slot requested), persons whose work shall stop}.
 local lane, seq = ARGV[2], ARGV[6]
 local put_at = holds(lane, ARGV[3], ARGV[4], ARGV[5])

@@ -1,8 +1,8 @@
 -- Apply writes, pop the head, and go on with the next item or release the lane.
--- ARGV: bell, lane, token, id, written, lease (ms), kind of record, suffix of companion, doubt (ms), more (1 | 0), write …
+-- ARGV: bell, lane, token, item, written, lease (ms), kind of record, suffix of companion, doubt (ms), more, write …
 -- Answers {lost} | {done} | {next, item}.
-local lane, token, id = ARGV[2], ARGV[3], ARGV[4]
-local st, mark, known = state(lane), token .. '@' .. id, base .. 'dd:' .. id
+local lane, token, item = ARGV[2], ARGV[3], ARGV[4]
+local st, mark, known = state(lane), token .. '@' .. item, base .. 'dd:' .. string.match(item, '@(.*)')
 local function waiting() return redis.call('EXISTS', inbox(lane)) == 1 end
 
 if redis.call('GET', known) == mark then
@@ -10,17 +10,14 @@ if redis.call('GET', known) == mark then
   if redis.call('HGET', st, 'token') == token then return {'next', handed(lane, 7)} end
   return {'done'}
 end
-if not holds(lane, token, id, ARGV[5]) then return {'lost'} end
+if not holds(lane, token, item, ARGV[5]) then return {'lost'} end
 
 apply(11)  -- none of them refuses (`Lease.commit`)
 redis.call('LPOP', inbox(lane))
 redis.call('DEL', base .. 'ck:' .. lane)
 -- The duplicate mark of the item now names the commit that ended it, for as long as the mark is kept.
-if redis.call('EXISTS', known) == 1 then
-  redis.call('SET', known, mark, 'KEEPTTL')
-else
-  redis.call('SET', known, mark, 'PX', 600000)
-end
+local kept_ms = redis.call('PTTL', known)
+redis.call('SET', known, mark, 'PX', kept_ms > 0 and kept_ms or 600000)
 redis.call('HSET', st, 'tries', 0)
 redis.call('HDEL', st, 'error')
 

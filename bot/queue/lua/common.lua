@@ -83,9 +83,10 @@ local function owns(lane, token)
   return tonumber(redis.call('ZSCORE', schedule, lane) or now) >= now or measure_doubt(token, 0) < 0
 end
 
--- Whether this token still owns the lane, with this item at its head and as many checkpoints of it as `written`. A server
--- that has taken over may lack some; the lane is due then. Returns the time of the item's enqueue, or false.
-local function holds(lane, token, id, written)
+-- Whether this token still owns the lane, with this item (`time@id`: a timer puts an id again) at its head and as many
+-- checkpoints of it as `written`. A server that has taken over may lack some; the lane is due then. Returns the time of
+-- the item's enqueue, or false.
+local function holds(lane, token, item, written)
   if not owns(lane, token) then return false end
   if redis.call('SCARD', base .. 'ck:' .. lane) < tonumber(written) then
     extend(lane, 0)
@@ -93,8 +94,8 @@ local function holds(lane, token, id, written)
   end
   local head = redis.call('LINDEX', inbox(lane), 0)
   if not head then return false end
-  local at, found = unpack_item(head)
-  return found == id and at
+  local at, id = unpack_item(head)
+  return at .. '@' .. id == item and at
 end
 
 -- Describe the head of a lane to its holder. ARGV from i on: kind of record, suffix of companion, doubt (ms). The lane's

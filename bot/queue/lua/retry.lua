@@ -1,5 +1,5 @@
 -- Release the lane; its head comes again after the delay.
--- ARGV: bell, lane, token, id, delay (ms), count (1 | 0), error.   Answers lost | ok.
+-- ARGV: bell, lane, token, item, delay (ms), count (1 | 0), error.   Answers lost | ok.
 local lane, st, mark = ARGV[2], state(ARGV[2]), ARGV[3] .. '@' .. ARGV[4]
 if redis.call('HGET', st, 'back') == mark then return 'ok' end
 if not holds(lane, ARGV[3], ARGV[4], 0) then return 'lost' end

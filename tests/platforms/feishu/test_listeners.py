@@ -33,6 +33,14 @@ async def test_a_mention_begins_a_thread_once_and_keeps_the_mentions_of_others(e
     assert [one.text for one, _ in ears.inbox.messages[1:]] == [""], "one without a text is heard, too"
 
 
+@pytest.mark.parametrize(("written", "read"), [("1795806000123", 1_795_806_000_123), ("soon", 0), (None, 0)])
+async def test_a_message_has_the_time_at_which_it_was_sent(ears: Ears, written: str | None, read: int) -> None:
+    """Its id says nothing of it, and an event may come hours later."""
+    await ears.hear("text_p2p", "event.message.create_time", written)
+    [(message, _)] = ears.inbox.messages
+    assert message.sent_ms == read
+
+
 async def test_the_messages_of_a_forwarded_bundle_are_read(ears: Ears) -> None:
     about = load_payload("merge_forward")["event"]["message"]
     sender, other = {"id": LI, "id_type": "open_id", "sender_type": "user"}, {"id": BOT, "sender_type": "app"}

@@ -93,7 +93,7 @@ def _add_call(logs: dict[str, LaneLog], call: Call, since_ms: int) -> None:
             log.add(at, "STOP", "", 0, 0, 0, "NOTHING")
         log.stops[whose] = said_at
     elif name in ("checkpoint", "commit", "retry"):
-        log, item = logs[args[1]], logs[args[1]].find_item(args[3])
+        log, item = logs[args[1]], logs[args[1]].find_item(args[3].partition("@")[2])
         said = answer if name == "retry" else answer[0]
         stopped = str(int(bool(answer[2]))) if name == "checkpoint" and said == "ok" else "-1"
         x, y = {"checkpoint": ("0", stopped), "commit": (args[9], "0"), "retry": args[4:6]}[name]
