@@ -10,6 +10,7 @@ from typing import Any
 
 from bot.approvals import dialogs
 from bot.approvals.cards import Cards
+from bot.approvals.state import cancel_approval
 from bot.chat.messages import (
     Acceptance,
     Click,
@@ -32,9 +33,10 @@ from bot.conversation.endings import deliver_message
 from bot.conversation.notices import start_overflow
 from bot.conversation.stops import is_stop, stop_running_work
 from bot.core import logs
+from bot.core.clock import to_ms
 from bot.core.errors import CountersignError, StoreRefusedError, StoreUnavailableError, StoreUnconfirmedError
 from bot.core.i18n import translate
-from bot.core.records import TAKEN_BACK_CHOICE, ApprovalState
+from bot.core.records import TAKEN_BACK_CHOICE
 from bot.core.work_items import (
     BacklogCleared,
     ButtonPressed,
@@ -225,15 +227,15 @@ class CardActions:
     stores: Stores
 
     async def cancel_card(self, card: str, person: str) -> bool:
-        """Cancel a card that this person proposed and that is still open. The cancellation is decided here, once,
-        against any press that may come first; the card's own lane carries it out."""
-        approval = await self.stores.approvals.load_approval(card)
-        if approval is None or approval.state is not ApprovalState.OPEN or approval.owner != person:
+        """Cancel an open card that this person proposed; a repeated call says the same. The cancellation is decided
+        here, once, against any press that may come first; the card's own lane carries it out."""
+        approvals, now = self.stores.approvals, self.stores.clock.now()
+        approval = await approvals.load_approval(card)
+        if approval is None or cancel_approval(approval, person, TAKEN_BACK_CHOICE, now) is None:
             return False
-        cancel = CancelOpenCard(approval=card, person=person)
-        press, now_ms = approval.build_cancelling_press(TAKEN_BACK_CHOICE), self.stores.clock.now_ms()
-        await self.stores.lanes.enqueue(card, press, cancel.model_dump_json())
-        return await self.stores.approvals.decide_cancellation(approval, person, TAKEN_BACK_CHOICE, now_ms) == "ok"
+        work = CancelOpenCard(approval=card, person=person).model_dump_json()
+        await self.stores.lanes.enqueue(card, approval.build_cancelling_press(TAKEN_BACK_CHOICE), work)
+        return await approvals.decide_cancellation(approval, person, TAKEN_BACK_CHOICE, to_ms(now)) == "ok"
 
     async def open_set(self, person: str, tasks: Sequence[str]) -> None:
         """Open a set of these tasks. A set with the same cards in the same versions is shown again."""

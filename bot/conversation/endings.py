@@ -43,15 +43,14 @@ async def post_run_result(turns: Turns, context: TurnContext, result: RunResult,
     place, privacy = run.message.place, get_result_privacy(run, result)
     here = await can_show_in(turns.platform, place, privacy)
     in_channel = here and not place.direct
-    text, lines = result.text, [render_receipt(run, in_channel=in_channel)]
-    if result.unverified:
-        text += "\n\n" + translate("evidence.unverified", language, what=" · ".join(result.unverified))
+    post = render_result(run, result, in_channel=in_channel)
     if not run.receipt_lines:  # an answer could say of such a card that it is done
         open_cards = await load_open_cards(turns.stores, run.message, context.conversation.waiting)
         cards = [one for one in open_cards if one.place == place or not in_channel]
-        titles = " · ".join(render_value(one.proposal.get_title_for(one.owner), language) for one in cards)
-        lines += [translate("receipt.open_cards", language, titles=titles)] if titles else []
-    post = await turns.features.complete_answer(run, result, Post(text, receipt="\n".join(lines)), here)
+        if titles := " · ".join(render_value(one.proposal.get_title_for(one.owner), language) for one in cards):
+            waiting = translate("receipt.open_cards", language, titles=titles)
+            post = replace(post, receipt=f"{post.receipt}\n{waiting}")
+    post = await turns.features.complete_answer(run, result, post, here)
     sent, waiting_files = {one.id for one in run.message.files}, context.conversation.waiting_files
     if left := [one for one in keeper.list_usable_files(run, waiting_files) if one.id in sent]:
         kept = translate("file.kept", language, files=choose_words(describe_files(left), language))
@@ -73,10 +72,11 @@ async def post_failure(turns: Turns, item: LaneItem, message: Message, run: Run 
     """Post that the message failed every time. Returns the text and the result of its delivery. If the conversation
     takes nothing, the text goes to the DM."""
     text = translate("turn.given_up", await get_person_language(turns.platform.directory, message.person), id=item.id)
-    privacy, key = Privacy.PUBLIC, f"dead:{item.id}"
-    if run is not None and run.result is not None:
-        text, privacy = run.result.text, get_result_privacy(run, run.result)
-    post = Post(text, receipt=render_receipt(run, in_channel=not message.place.direct) if run else "")
+    privacy, key, post = Privacy.PUBLIC, f"dead:{item.id}", Post(text)
+    if run is not None:
+        result = run.result or RunResult(text=text, stop_reason="given_up")
+        text, privacy = result.text, get_result_privacy(run, result)
+        post = render_result(run, result, in_channel=not message.place.direct)
     try:
         return text, await deliver_message(
             turns.platform, message.place, message.person, post, privacy, key=key, again=True
@@ -188,6 +188,14 @@ def describe_stop(run: Run, reason: StopReason, renewal: datetime) -> str:
         settled = next((f"share.{call.status.value}" for call in latest if call.approval), "stopped.undone")
         undone = translate("share.anew", run.language, undone=translate(settled, run.language), until=until)
     return translate(f"stopped.{reason.value}", run.language, undone=undone)
+
+
+def render_result(run: Run, result: RunResult, *, in_channel: bool) -> Post:
+    """Render a result with its parts that nothing supports and the receipt. `in_channel`: as for `render_receipt`."""
+    text = result.text
+    if result.unverified:
+        text += "\n\n" + translate("evidence.unverified", run.language, what=" · ".join(result.unverified))
+    return Post(text, receipt=render_receipt(run, in_channel=in_channel))
 
 
 def render_receipt(run: Run, *, in_channel: bool = False) -> str:

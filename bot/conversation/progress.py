@@ -61,7 +61,8 @@ class ProgressReporter:
     does."""
 
     def get_display(self, run: Run) -> str:
-        return self.get_preferences(run.message.person).steps or self.display
+        """Return how the run is shown. A run that has its one message keeps that message up to date."""
+        return "plan" if run.progress_message else self.get_preferences(run.message.person).steps or self.display
 
     def add_steps(self, run: Run, steps: Sequence[RunStep]) -> None:
         """Add step lines to the run, as private as the conversation. Nothing is shown yet. A call that the model merely
@@ -170,7 +171,7 @@ class ProgressReporter:
     def build_refresh_request(self, run: Run, item: str) -> Sequence[Write]:
         """Request an update of the run's message that could not be updated, by an item of its own."""
         late = run.posted_lines != len(run.step_lines) or run.progress_title != _render_progress_title(run)
-        if run.progress_message is None or self.get_display(run) != "plan" or not late:
+        if run.progress_message is None or not late:
             return []
         work = RefreshProgress(run=run.id)
         return [EnqueueItem(build_show_lane(run.id), f"progress:{item}", work.model_dump_json())]

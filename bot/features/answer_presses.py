@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 
-from bot.chat.messages import Click, Message, Post
+from bot.chat.messages import Click, Message
+from bot.conversation.endings import render_result
 from bot.core.errors import ChatError
 from bot.core.i18n import translate
 from bot.core.records import Run, RunStatus
 from bot.core.run_state import CallStatus
 from bot.core.work_items import MessageReceived
 from bot.features.contract import Core
+from bot.features.footnotes.feature import add_footnotes
 from bot.queue.lanes import RetryLater
 from bot.queue.writes import EnqueueItem, Write
 from tools.offer_steps.tool import MAX_STEPS, OFFER_STEPS, OfferedStep, OfferStepsArgs
@@ -48,22 +51,24 @@ async def say_in_place(
     """Put `text` into the conversation as a message of the run's person, once. The answer keeps no button, and
     shows what was chosen. `prefix`: of the message's id. `note`: what the journal keeps, never people's words."""
     message = run.message.model_copy(update={"id": f"{prefix}:{run.id}", "text": text, "unread": 0})
-    answered = translate("approver.answered", run.language, name=shown)
-    post = Post(f"{run.result.text if run.result else ''}\n\n{answered}")
-    return await enqueue_message(core, run, click, message, post, "run.answered", text=note)
+    answered = "\n" + translate("approver.answered", run.language, name=shown)
+    return await enqueue_message(core, run, click, message, answered, "run.answered", text=note)
 
 
 async def enqueue_message(
-    core: Core, run: Run, click: Click, message: Message, post: Post, kind: str, **about: str
+    core: Core, run: Run, click: Click, message: Message, line: str, kind: str, **about: str
 ) -> Sequence[Write]:
     """Put a message of the run's person into the conversation, once, without files that are on a request already. The
-    pressed answer becomes `post`. `kind` and `about`: of the journal record."""
-    run.retry_press, free = click.id, tuple(one for one in message.files if one.id not in run.used_files)
+    pressed answer gets the line in place of its buttons. `kind` and `about`: of the journal record."""
+    run.retry_press, place = click.id, message.place
     if click.card is not None and run.result is not None:
+        in_channel = not place.direct and click.card.channel == place.channel
+        post = render_result(run, run.result, in_channel=in_channel)
+        post = await add_footnotes(core, run, run.result, post, in_channel)
         with contextlib.suppress(ChatError):
-            await core.platform.chat.update_message(click.card, post)
-    message = message.model_copy(update={"files": free})
-    lane, about = message.place.conversation, {"person": click.person, "channel": message.place.channel, **about}
+            await core.platform.chat.update_message(click.card, replace(post, text=f"{post.text}\n{line}"))
+    message = message.model_copy(update={"files": tuple(f for f in message.files if f.id not in run.used_files)})
+    lane, about = place.conversation, {"person": click.person, "channel": place.channel, **about}
     return [
         *core.stores.runs.build_save_writes(run),
         EnqueueItem(lane, message.id, MessageReceived(message=message).model_dump_json()),

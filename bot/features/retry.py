@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 from bot.chat.messages import Button, Click, Post
-from bot.conversation.endings import render_receipt
 from bot.core.i18n import translate
 from bot.core.records import Run, RunResult, RunStatus
 from bot.features.answer_presses import enqueue_message, load_answered_run, refuse_run_press
@@ -39,11 +38,8 @@ async def retry_message(core: Core, lease: Lease, click: Click) -> Sequence[Writ
     refusal = find_refusal(run, click.person, latest)
     if run is None or refusal:
         return await refuse_run_press(core, click, refusal)
-    message, place = run.message.model_copy(update={"id": f"anew:{run.id}"}), run.message.place
-    text = f"{run.result.text if run.result else ''}\n{translate('stopped.anew', run.language)}"
-    in_channel = not place.direct and click.card is not None and click.card.channel == place.channel
-    post = Post(text, receipt=render_receipt(run, in_channel=in_channel))
-    return await enqueue_message(core, run, click, message, post, "run.anew")
+    message = run.message.model_copy(update={"id": f"anew:{run.id}"})
+    return await enqueue_message(core, run, click, message, translate("stopped.anew", run.language), "run.anew")
 
 
 def find_refusal(run: Run | None, person: str, latest: str) -> str:

@@ -28,6 +28,7 @@ from bot.ops.held_store import list_held_partitions
 from bot.ops.processes import ProcessStore
 from bot.people.directory_file import read_directory_file
 from bot.platforms.slack.app import request_socket_url
+from bot.platforms.slack.web_api import call_slack
 from bot.platforms.slack.web_client import identify_bot, open_web_client
 from bot.queue.keys import Keys
 from bot.queue.scripts import ScriptRunner
@@ -259,8 +260,8 @@ async def _check_workspace(
     async with open_web_client(services.bot_token, services.slack_api_url) as client:
         me = await identify_bot(client)
         yield DoctorFinding("ok", "slack", f"workspace {me.team}, bot {me.user}")
-        answer = await client.auth_test()
-        has = set(str(answer.headers.get("x-oauth-scopes", "")).replace(" ", "").split(","))
+        answer = await call_slack(client.auth_test, {})
+        has = set(str(answer["headers"].get("x-oauth-scopes", "")).replace(" ", "").split(","))
         if lacking := sorted(SCOPES - has):
             cure = "add them under OAuth & Permissions and install the app again"
             yield DoctorFinding("fail", "slack", f"scopes missing: {', '.join(lacking)}; {cure}")

@@ -32,8 +32,8 @@ HOME_MARKS_MS = 3_600_000
 MAX_SETS = 20
 """Number of sets that learn how a card ends: the latest ones."""
 
-_RARE_FIELDS = frozenset({"removed_characters", "parts", "sets"})
-"""Fields of the record's hash that are written only when they say something."""
+_RARE_FIELDS = frozenset({"parts", "sets"})
+"""Fields of the record's hash that are written only when they say something: an empty value replaces nothing."""
 _JSON_FIELDS: Mapping[str, TypeAdapter[Any]] = {
     name: TypeAdapter(kind)
     for name, kind in get_type_hints(Approval).items()

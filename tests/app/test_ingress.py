@@ -155,9 +155,11 @@ async def test_a_card_is_taken_back_once_by_who_proposed_it(redis: Redis) -> Non
     assert await canceller.cancel_card("A00x", "U1") is False
     assert await canceller.cancel_card(card, "U2") is False
     assert (await bot.load_approval()).state is ApprovalState.OPEN
-    assert await canceller.cancel_card(card, "U1") is True
-    assert await canceller.cancel_card(card, "U1") is False, "it is over"
+    for _ in range(2):  # a process was killed before the call was stored, and another one makes it again
+        assert await canceller.cancel_card(card, "U1") is True
     await bot.work()
+    assert await canceller.cancel_card(card, "U1") is True, "the card's own lane was faster"
+    assert (await bot.list_journal_kinds()).count("approval.cancelled") == 1
     assert (await bot.load_approval()).state is ApprovalState.CANCELLED and not bot.chat.cards()
 
 

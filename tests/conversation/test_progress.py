@@ -1,5 +1,6 @@
 """How a run is shown: one reply a step, merged when the platform is crowded, one live message, or nothing."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -11,6 +12,7 @@ from bot.conversation.progress import Display, ProgressReporter, render_step_lin
 from bot.core.clock import Clock
 from bot.core.records import Run, RunResult, RunStatus
 from bot.core.run_state import CallRecord, CallStatus
+from bot.storage.preferences import Preferences
 from tests.harness.memory_platform import DM, MemoryChannel, MemoryDirectory, build_platform
 from tools.spec import ReceiptLine, TextRef
 
@@ -96,6 +98,22 @@ async def test_the_title_says_how_the_run_stands(status: RunStatus, title: str) 
     one.status = status
     await reporter.flush_lines(one, again=False)
     assert chat.texts()[0].startswith(title) and len(chat.updates) == 1
+
+
+@pytest.mark.parametrize("chosen", ["quiet", "replies"])
+async def test_a_message_that_stands_there_is_kept_up_to_date_whatever_its_person_chooses_meanwhile(
+    chosen: str,
+) -> None:
+    chat, one, reporter = await lived(4_000)
+    one.status = RunStatus.PAUSED
+    await reporter.flush_lines(one, again=False)
+    reporter = replace(reporter, get_preferences=lambda person: Preferences(steps=chosen))
+    one.status, one.result = RunStatus.DONE, RunResult(text="done")
+    assert reporter.build_refresh_request(one, "item"), "also if it cannot be updated now"
+    reporter.add_steps(one, [step()])
+    await reporter.flush_lines(one, again=False)
+    [text] = chat.texts()
+    assert text.startswith("Worked for 1 s\n1.") and "\n2." in text
 
 
 async def test_a_short_run_that_waits_for_its_card_shows_nothing_beside_it() -> None:

@@ -19,7 +19,7 @@ from bot.conversation import turn
 from bot.conversation.progress import Display
 from bot.conversation.turn import DOWN_MAX_MS
 from bot.conversation.turn_context import Turns
-from bot.core.errors import ModelFailureCause, ModelUnavailableError
+from bot.core.errors import ChatRefusedError, ModelFailureCause, ModelUnavailableError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState, EffectState, Run, RunStatus
 from bot.core.run_state import CallStatus
@@ -398,6 +398,14 @@ async def test_of_what_is_given_up_after_a_button_it_is_said_what_that_has_chang
     assert await give_up(bot.handlers.turns, bot, resume(run)) == [], "it has ended"
     unknown = resume(run).model_copy(update={"run": "R00x"})
     assert await give_up(bot.handlers.turns, bot, unknown) == [] and len(bot.chat.posts) == said
+
+
+async def test_an_answer_that_was_refused_every_time_comes_with_what_nothing_supports(redis: Redis) -> None:
+    bot = Bot(redis, [ModelReply(text="L-0099 已通过。")] * 2)
+    bot.chat.fails[DM.channel] = [ChatRefusedError("invalid_blocks", "chat.postMessage")] * bot.lanes.max_tries
+    await bot.send("我的申请怎么样了")
+    [told] = [one.post for one in bot.chat.posts]
+    assert "L-0099 已通过。" in told.text and "未经核实" in told.text and "系统记录" in told.receipt
 
 
 # A press that is answered with a question, and a draft that makes a card anew

@@ -8,12 +8,12 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.core.cancellation import cancel_and_wait
-from bot.core.errors import ChatUnavailableError, ModelFailureCause
+from bot.core.errors import ChatRefusedError, ChatUnavailableError, ModelFailureCause
 from bot.core.timing import Timing
 from bot.features.alerts.feature import AdministratorAlerts
 from bot.queue.store_watch import PauseReason
 from tests.harness.memory_bot import Bot
-from tests.tools.company import ZHAO
+from tests.tools.company import LI, ZHAO
 
 
 def get_alerts(bot: Bot) -> AdministratorAlerts:
@@ -46,6 +46,18 @@ async def test_the_same_is_said_once_to_administrators_by_however_many_processes
         assert len(list_alerts(bot)) == count
     (told,) = list_alerts(bot)
     assert "80" in told
+
+
+async def test_an_administrator_who_cannot_be_reached_silences_nobody_behind_them(redis: Redis) -> None:
+    bot = Bot(redis)
+    bot.directory.change(ZHAO.id, runs_workspace=True)
+    bot.directory.change(LI.id, runs_workspace=True)
+    first, second = [one.id for one in await bot.directory.list_people() if one.is_administrator]
+    closed = await bot.chat.open_dm(first)
+    bot.chat.fails[closed.channel] = [ChatRefusedError("cannot_dm", "chat.post_message")] * 2
+    for _ in range(2):
+        await get_alerts(bot).send_alert("clock", seconds=80)
+    assert [one.place for one in bot.chat.posts] == [await bot.chat.open_dm(second)], "and the second hears it once"
 
 
 @pytest.mark.parametrize(

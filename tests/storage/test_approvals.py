@@ -64,6 +64,13 @@ async def test_a_record_comes_back_as_it_was(store: ApprovalStore, keys: Keys, a
     assert store.read_from_lease(other) is None and await store.load_approval(f"{ID[:-1]}y") is None
 
 
+async def test_what_a_failed_decision_removed_is_not_said_of_the_next_one(store: ApprovalStore) -> None:
+    await write(store, [store.build_save_write(FULL)])
+    decided_again = FULL.model_copy(update={"version": 3, "removed_characters": 0})
+    await write(store, [store.build_save_write(decided_again)])
+    assert await store.load_approval(ID) == decided_again
+
+
 async def test_what_is_open_is_kept_until_it_is_not(store: ApprovalStore) -> None:
     key = store.keys.build_key(0, "apr", ID)
     for state in ApprovalState:

@@ -508,13 +508,19 @@ async def test_a_name_in_another_script_needs_a_server_that_offers_it() -> None:
     assert not there.received and not there.list_commands("RCPT")
 
 
-async def test_who_no_header_can_name_is_not_written_to_and_nobody_knows_when_a_server_goes_after_the_text() -> None:
+async def test_who_no_header_can_name_is_not_written_to() -> None:
     async with server() as there:
         wrong_addresses = ("lisi@-.公司", "lisi@a..b", "lisi", "李四@", "李四\n@例子.公司")
         for odd in ({"name": "李四\nBcc: all@example.com"}, *({"email": one} for one in wrong_addresses)):
             assert (await refused(there.send(LI.model_copy(update=odd)))).code == "no_address"
     assert not there.received
-    async with server(text=None) as there:
+
+
+@pytest.mark.parametrize("answer", [None, "taken, thank you", "251 taken", "250 " + "x" * 9_000])
+async def test_nobody_knows_what_a_server_did_that_goes_or_says_something_odd_after_the_text(
+    answer: str | None,
+) -> None:
+    async with server(text=answer) as there:
         with pytest.raises(EffectUnknownError):
             await there.send()
     assert len(there.received) == 1, "it may well have been taken"

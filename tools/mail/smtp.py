@@ -2,7 +2,7 @@
 
 `Mailer.send_mail` has three results. The email was sent. Or nothing was sent, and `ToolError` is raised, a
 temporary one if the server refused for now. Or the result is unknown, because the connection broke after the text had
-begun to go out (`EffectUnknownError`)."""
+begun to go out, or the answer to the text was neither *taken* nor a refusal (`EffectUnknownError`)."""
 
 from __future__ import annotations
 
@@ -94,12 +94,11 @@ class SmtpMailer:
                 await self._assert_may_send()
             try:
                 await smtp.data(text)
-            except aiosmtplib.SMTPResponseException as refused:
-                raise _build_mail_refused_error(refused) from None
             except (aiosmtplib.SMTPException, OSError) as broken:
-                raise EffectUnknownError(
-                    f"the mail server went away while taking the mail: {type(broken).__name__}"
-                ) from None
+                if isinstance(broken, aiosmtplib.SMTPResponseException) and 400 <= broken.code < 600:
+                    raise _build_mail_refused_error(broken) from None
+                kind = type(broken).__name__
+                raise EffectUnknownError(f"the mail server may have taken the mail: {kind}") from None
         finally:
             smtp.close()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bot.chat.messages import Post
 from bot.core import logs
-from bot.core.errors import NEEDS_ADMINISTRATOR, ChatError, StoreUnavailableError
+from bot.core.errors import NEEDS_ADMINISTRATOR, ChatError, ChatRefusedError, StoreUnavailableError
 from bot.core.i18n import translate
 from bot.features.contract import Core, Feature
 from bot.queue.store_watch import PauseReason
@@ -49,8 +49,11 @@ class AdministratorAlerts:
             people = await self.core.platform.directory.list_people()
             for person in [one for one in people if one.is_administrator and one.active][:MAX_TOLD]:
                 post = Post(translate(f"alert.{code}", person.language, **params))
-                place = await chat.open_dm(person.id)
-                await chat.post_message(place, post, key=f"alert:{code}:{secrets.token_hex(6)}")
+                try:
+                    place = await chat.open_dm(person.id)
+                    await chat.post_message(place, post, key=f"alert:{code}:{secrets.token_hex(6)}")
+                except ChatRefusedError as refused:
+                    log.warning("dm.not_reached", person=person.id, error=refused.code)
         except (ChatError, StoreUnavailableError) as failed:
             log.warning("alert not sent", code=code, reason=str(failed))
             with suppress(StoreUnavailableError):

@@ -56,17 +56,18 @@ async def call_slack(
     before_each_try: Callable[[], Awaitable[None]] | None = None,
     waits_out_limit: bool = True,
 ) -> dict[str, Any]:
-    """Call a method of Slack and return its answer. The call waits out a 429 (Slack says how long) and reports its ms
-    to `on_rate_limit`. Without `waits_out_limit`, it raises `ChatBusyError` at once. A dropped connection or a server
-    error is retried only if the call is `repeatable`. `before_each_try` runs right before each try, and an exception
-    there ends the call. Raises `ChatError` with Slack's error name, and `ChatUnavailableError` when Slack cannot be
-    reached or takes no more."""
+    """Call a method of Slack and return its answer, with its `headers`. The call waits out a 429 (Slack says how long)
+    and reports its ms to `on_rate_limit`. Without `waits_out_limit`, it raises `ChatBusyError` at once. A dropped
+    connection or a server error is retried only if the call is `repeatable`. `before_each_try` runs right before each
+    try, and an exception there ends the call. Raises `ChatError` with Slack's error name, and `ChatUnavailableError`
+    when Slack cannot be reached or takes no more."""
     for tries_left in range(tries - 1, -1, -1):
         if before_each_try:
             await before_each_try()
         with metrics.time_outcome(metrics.CHAT_CALLS, method=_format_method_name(method) or metrics.OTHER) as ended:
             try:
-                return dict((await method(**arguments)).data)  # type: ignore[arg-type]
+                answer = await method(**arguments)
+                return {**answer.data, "headers": answer.headers}  # type: ignore[dict-item]
             except SlackApiError as error:
                 code, wait_s = _parse_slack_error(error, retry_delay_s)
                 again = code == LIMITED or (code == UNREACHABLE and repeatable)
