@@ -117,8 +117,7 @@ class PriceTable(BaseModel):
 
     def compute_usage(self, reply: ModelReply) -> Usage:
         price = self.models.get(reply.model)
-        cost = price.compute_cost(reply) if price else None
-        currency = self.currency if price else ""
+        cost, currency = (price.compute_cost(reply), self.currency) if price else (None, "")
         return Usage(reply.model, reply.tokens_in, reply.tokens_cached, reply.tokens_out, cost, currency)
 
 
@@ -170,12 +169,6 @@ class RunLimits:
             raise RunHalted(StopReason.FAILURES)
         if self.compute_seconds_left(state) <= 0:
             raise RunHalted(StopReason.TIME)
-        self.require_tokens_left(state)
-
-    def require_tokens_left(self, state: RunState) -> None:
-        """Raise `RunHalted` if no further reply may be requested."""
-        if state.total_tokens >= self.tokens:
-            raise RunHalted(StopReason.TOKENS)
 
     def compute_seconds_left(self, state: RunState) -> float:
         return self.active_s - state.active_ms / 1000

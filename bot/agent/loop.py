@@ -326,7 +326,8 @@ class AgentLoop:
         more without most of the conversation before the run; `head` stays shortened. Raises `RunHalted`,
         `ModelUnavailableError` and `ModelRejectedError`."""
         seconds_left = min(self.limits.reply_s, self.limits.compute_seconds_left(context.state))
-        self.limits.require_tokens_left(context.state)
+        if context.state.total_tokens >= self.limits.tokens:
+            raise RunHalted(StopReason.TOKENS)
         if context.remaining_budget.is_used_up(context.state.total_tokens, context.state.cost):
             raise RunHalted(StopReason.BUDGET)
         at_ms, began = self.clock.now_ms(), _read_timer_s()

@@ -40,8 +40,6 @@ class ModelReply:
     tokens_cached: int = 0
     """Part of `tokens_in` that the endpoint had cached."""
     tokens_out: int = 0
-    tokens_reasoning: int = 0
-    """Part of `tokens_out` that the model spent on thinking."""
     model: str = ""
     """The model that answered, by its name in the settings."""
     provider_details: str = field(default="", repr=False)

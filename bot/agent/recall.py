@@ -105,10 +105,9 @@ UNREMEMBERED_TOOLS = frozenset({THINK.name, FIND})
 def list_latest_calls(state: RunState, remembered_uids: Sequence[str]) -> list[tuple[CallRecord, str]]:
     """Return the latest calls of a run that are worth remembering, each with its result. Calls in `remembered_uids` and
     calls that the model only made wrongly are left out."""
-    both = zip(state.calls, list_call_results(state), strict=True)
     calls = [
         (call, result)
-        for call, result in both
+        for call, result in zip(state.calls, list_call_results(state), strict=True)
         if call.uid not in remembered_uids
         and call.tool not in UNREMEMBERED_TOOLS
         and not (

@@ -199,12 +199,10 @@ async def propose_call(tool: Tool, context: ToolContext, args: Mapping[str, Any]
     proposal = await tool.prepare(context, validate_args(tool.args, args))
     if tool.server:
         return proposal
-    left = _count_removed_by_name(proposal.args)
-    if left:
+    if left := _count_removed_by_name(proposal.args):
         name = next(iter(left))
         raise ToolError("bad_arguments", f"{name} has characters that nobody can see", field=name)
-    removed = _count_removed_by_name(args)
-    if not removed:
+    if not (removed := _count_removed_by_name(args)):
         return proposal
     fields = [field for choice in proposal.choices for field in choice.fields]
     labels: dict[str, str | dict[str, str]] = {

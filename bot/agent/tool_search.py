@@ -83,10 +83,8 @@ def choose_tool_names(
 
 def build_index_text(tool: Tool) -> str:
     """Build the searchable text of a tool: its name twice, its card, its arguments, and its display name."""
-    name = _HUMPS.sub(" ", tool.name)
-    display_names = (
-        [translate(f"tool.{tool.name}", one) for one in LANGUAGES] if f"tool.{tool.name}" in load_sentences() else []
-    )
+    name, key = _HUMPS.sub(" ", tool.name), f"tool.{tool.name}"
+    display_names = [translate(key, one) for one in LANGUAGES] if key in load_sentences() else []
     fields = tool.schema.get("properties", {}).items()
     told = [f"{_HUMPS.sub(' ', field)} {about.get('description', '')}" for field, about in fields]
     return " ".join([name, name, tool.purpose, *([] if tool.server else [tool.use_when]), *display_names, *told])
@@ -266,12 +264,11 @@ class ToolSelector:
             if len(self._sheets) >= MAX_PROMPTS:
                 self._sheets.clear()
             own, server_tools = [one for one in tools if not one.server], [one for one in tools if one.server]
-            callable_tools = [*tools, *(one for one in self.own if one not in tools)]
             self._sheets[key] = ToolPrompt(
                 tools=tools,
                 extra_body=style.build_extra_body(tools),
                 instructions=style.render_instructions(own),
                 server_tools=style.describe_server_tools(server_tools),
-                callable_tools=callable_tools,
+                callable_tools=[*tools, *(one for one in self.own if one not in tools)],
             )
         return self._sheets[key]

@@ -140,21 +140,19 @@ class ProgressReporter:
     async def flush_lines(self, run: Run, *, again: bool, wait_ms: int | None = None) -> None:
         """Show the lines that are held back: as one reply, or in the one message, which also shows the state of the
         run."""
-        if self.get_display(run) == "quiet" or not run.step_lines:
+        display, title = self.get_display(run), _render_progress_title(run)
+        if display == "quiet" or not run.step_lines:
             return
-        title = _render_progress_title(run)
         is_card_alone = run.status is RunStatus.PAUSED and len(run.step_lines) == 1
-        if self.get_display(run) == "plan" and is_card_alone and run.progress_message is None:
+        if display == "plan" and is_card_alone and run.progress_message is None:
             return  # the card says what the run waits for
-        if run.posted_lines == len(run.step_lines) and (
-            self.get_display(run) == "replies" or run.progress_title == title
-        ):
+        if run.posted_lines == len(run.step_lines) and (display == "replies" or run.progress_title == title):
             return
         if not await can_show_in(self.platform, run.message.place):
             run.posted_lines = len(run.step_lines)
             return
         with suppress(PlaceClosedError):  # the answer will say so
-            if self.get_display(run) == "plan":
+            if display == "plan":
                 if run.progress_message and self.is_catching_up and await self.is_catching_up(run.id):
                     return
                 try:

@@ -54,10 +54,9 @@ async def notify_writer(core: Core, lease: Lease, change: MessageChanged) -> Seq
     journal_write = core.stores.journal.build_record_write(
         lease.lane, f"message.{code}", run=run.id, person=run.message.person, channel=message.place.channel
     )
-    if change.is_deleted:
-        return [*core.stores.runs.build_save_writes(run), journal_write]
-    now = {"text": message.text, "unread": message.unread, "files": message.files}
-    run.changed_message = run.message.model_copy(update={"id": f"{CHANGED}{run.id}", **now})
+    if not change.is_deleted:
+        now = {"text": message.text, "unread": message.unread, "files": message.files}
+        run.changed_message = run.message.model_copy(update={"id": f"{CHANGED}{run.id}", **now})
     return [*core.stores.runs.build_save_writes(run), journal_write]
 
 
@@ -67,10 +66,8 @@ async def _find_open_card(core: Core, message: Message) -> tuple[Run | None, App
     for one in waiting:
         if one.person != message.person:
             continue
-        run, approval = (
-            await core.stores.runs.load_run(one.run),
-            await core.stores.approvals.load_approval(one.approval),
-        )
+        run = await core.stores.runs.load_run(one.run)
+        approval = await core.stores.approvals.load_approval(one.approval)
         is_open = approval is not None and approval.state is ApprovalState.OPEN and approval.owner == message.person
         if run is not None and run.message.at == message.at and is_open:
             return run, approval

@@ -96,7 +96,6 @@ class ChatCompletionsTransport:
             tokens_cached=read_count(read_field(usage, "prompt_tokens_details", "cached_tokens"))
             or read_count(read_field(usage, "prompt_cache_hit_tokens")),  # DeepSeek's name
             tokens_out=read_count(read_field(usage, "completion_tokens")),
-            tokens_reasoning=read_count(read_field(usage, "completion_tokens_details", "reasoning_tokens")),
             model=model,
             provider_details=dump_provider_details(owner, details) if details else "",
         )

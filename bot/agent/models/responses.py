@@ -96,7 +96,6 @@ class ResponsesTransport:
             tokens_in=read_count(read_field(usage, "input_tokens")),
             tokens_cached=read_count(read_field(usage, "input_tokens_details", "cached_tokens")),
             tokens_out=read_count(read_field(usage, "output_tokens")),
-            tokens_reasoning=read_count(read_field(usage, "output_tokens_details", "reasoning_tokens")),
             model=model,
             provider_details=dump_provider_details(owner, {"items": output}) if calls and owner else "",
         )

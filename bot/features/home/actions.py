@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from bot.agent.tool_executor import propose_call
 from bot.approvals import render
@@ -42,7 +42,7 @@ from bot.features.home.page import HomeBuilder
 from bot.features.home.words import describe_decision
 from bot.features.pages import Home
 from bot.queue.writes import EnqueueItem
-from bot.storage.preferences import DEFAULTS, Preferences, Steps
+from bot.storage.preferences import DEFAULTS, Preferences
 from tools.absence.tool import END_ABSENCE, SET_ABSENCE
 from tools.characters import clean_form
 from tools.languages import LANGUAGES
@@ -122,10 +122,8 @@ class HomeActions(Home):
 
     async def _open_card(self, caller: Caller, value: str) -> HomeDialog:
         """A card whole, for somebody who may press it; as it stands now, whatever version their page has shown."""
-        approval, language = (
-            await self.core.stores.approvals.load_approval(value.rpartition(".")[0]),
-            caller.person.language,
-        )
+        approval = await self.core.stores.approvals.load_approval(value.rpartition(".")[0])
+        language = caller.person.language
         title, may_press = translate("home.open_title", language), False
         if approval is not None and approval.state is ApprovalState.OPEN:
             standing = await list_represented(self.core.cards, approval, caller.id)
@@ -269,12 +267,10 @@ class HomeActions(Home):
         try:
             async with asyncio.timeout(CHECK_S):
                 caller = await self.core.platform.directory.find_caller(submission.person)
-                if caller is None:
+                if caller is None or submission.action not in ("settings", *PROPOSALS):
                     return HomeAnswer(), ()
                 if submission.action == "settings":
                     return await self._save_settings(caller, submission), ()
-                if submission.action not in PROPOSALS:
-                    return HomeAnswer(), ()
                 return await self._confirm(caller, submission)
         except (TimeoutError, ChatError) as error:  # nothing was done, and the dialog keeps its content
             log.info("home.unchecked", person=submission.person, reason=type(error).__name__)
@@ -292,10 +288,7 @@ class HomeActions(Home):
         if language not in ("", *LANGUAGES):
             return HomeAnswer()
         try:
-            chosen = Preferences(
-                language=language,
-                steps=TypeAdapter[Steps](Steps).validate_python(values.get("steps", DEFAULTS.steps)),
-            )
+            chosen = Preferences.model_validate({"language": language, "steps": values.get("steps", DEFAULTS.steps)})
         except ValidationError:
             return HomeAnswer()
         await self.core.stores.preferences.save_preferences(caller.id, chosen)
