@@ -41,7 +41,7 @@ from tools.spec import Caller, DialogField, TextRef, ToolError
 from tools.tool import Tool, ToolContext
 from tools.workflow.process.definition import Process
 from tools.workflow.process.form_input import list_named_files, remove_files
-from tools.workflow.process.forms import MAX_FILES, PERSONS, FieldKind
+from tools.workflow.process.forms import DAYS, MAX_FILES, PERSONS, FieldKind
 
 log = logs.get_logger(__name__)
 
@@ -91,43 +91,46 @@ class RequestForms:
         if caller is None:
             return translate("form.stranger", await get_person_language(self.core.platform.directory, form.person))
         processes = await self.core.tool_services.engine.list_processes()
-        form = await self.fill_offered_form(form, processes) if form.offer else form
-        process = _find_process(processes, form.process)
-        if process is None and form.process in TOOLS_BY_FORM:
-            return build_tool_form(form, caller.person.language)
-        if process is None:
-            return translate("form.unknown", caller.person.language, name=form.process[:60])
         try:
-            return await self._build_page(caller, process, processes, form)
+            form = await self.fill_offer(form, processes, caller) if form.offer else form
+            process = _find_process(processes, form.process)
+            if process is not None:
+                return await self._build_page(caller, process, processes, form)
+            if form.process in TOOLS_BY_FORM:
+                return build_tool_form(form, caller.person.language)
+            return translate("form.unknown", caller.person.language, name=form.process[:60])
         except FormTooLongError:
             return translate("form.too_long", caller.person.language)
         except ToolError as error:
             return render_value(error.note, caller.person.language)
 
-    async def fill_offered_form(self, form: FormSubmission, processes: Sequence[Process]) -> FormSubmission:
+    async def fill_offer(self, form: FormSubmission, processes: Sequence[Process], caller: Caller) -> FormSubmission:
         """Fill in the form that the model has offered. Its values are only for the person whom the answer is for;
-        others get the form empty. Names that mean nobody, or several people, are left out."""
+        others get the form empty. Names that mean nobody, or several people, and fields that the form does not have are
+        left out."""
         run_id, _, number = form.offer.rpartition(".")
         run = await self.core.stores.runs.load_run(run_id)
         steps = list_offered_steps(run) if run else []
         if run is None or not number.isdecimal() or int(number) >= len(steps) or not steps[int(number)].form:
             return form.model_copy(update={"has_choice": True})
-        step = steps[int(number)]
-        process = _find_process(processes, step.form)
-        if process:
-            people = {one.name for one in process.form.fields if one.kind in PERSONS}
-            attached = {one.name for one in process.form.fields if one.kind is FieldKind.ATTACHMENT}
-        else:
-            people, attached = {"to", "deputy"}, set()
-        values, files = dict[str, str](), list[str]()
-        for name, text in step.values.items() if run.message.person == form.person else ():
-            if name in people:
+        step, files = steps[int(number)], list[str]()
+        values = dict(step.values) if run.message.person == form.person else {}
+        kinds = {"to": FieldKind.PEOPLE, "deputy": FieldKind.PERSON}
+        if process := _find_process(processes, step.form):
+            kinds = {one.name: one.kind for one in process.form.fields}
+            span, now = process.form.days, self._build_context(caller).now
+            values, length = {name: text for name, text in values.items() if name in kinds}, values.get(DAYS)
+            if span and length:  # the last day stands in its place
+                given, engine = {**values, DAYS: length}, self.core.tool_services.engine
+                filled = (await engine.preview_form(process, given, caller.id, now)).filled
+                values |= {name: filled.values.get(name, "") for name in (span.end, span.end_half)}
+        for name, text in values.items():
+            if kinds.get(name) in PERSONS:
                 everyone = await self.core.platform.directory.list_people()
                 found = [find_people(everyone, one) for one in BETWEEN.split(text) if one.strip()]
-                text = ",".join(one.people[0].id for one in found if one.is_certain)
-            elif name in attached:
+                values[name] = ",".join(one.people[0].id for one in found if one.is_certain)
+            elif kinds.get(name) is FieldKind.ATTACHMENT:
                 files += [one for one in text.split(",") if FILE_ID.fullmatch(one)]
-            values[name] = text
         return form.model_copy(update={"process": step.form, "values": values, "kept": tuple(files[:MAX_FILES])})
 
     async def check_form(self, form: FormSubmission) -> FormAnswer:
@@ -180,11 +183,8 @@ class RequestForms:
         is_first, names = form.page == 0, {field.name for field in page.fields}
         carried = values if form.offer else form.earlier
         has_more = page.has_more and form.page + 1 < PAGES
-        others = (
-            [(one.key, choose_words(one.form.title, language)) for one in processes]
-            if form.has_choice and is_first
-            else []
-        )
+        has_choice = form.has_choice and is_first and len(processes) > 1
+        choices = [(one.key, choose_words(one.form.title, language)) for one in processes if has_choice]
         inputs, notes = list[FormInput](), list[str]()
         for field in page.fields:
             is_by_rules = field.name in process.deciding_names
@@ -213,7 +213,7 @@ class RequestForms:
             notes=tuple(notes),
             warnings=tuple(dict.fromkeys(render_value(one, language) for one in page.problems)),
             more=translate("form.more", language) if has_more else "",
-            choices=tuple(others) if len(others) > 1 else (),
+            choices=tuple(choices),
             kept=form.kept,
         )
 
@@ -253,12 +253,7 @@ class RequestForms:
             refusal = self._build_notice(lease.item, form, TextRef(key="form.refused", params={"why": why}))
             return [*told, refusal, self._build_journal_write(lease.item, form, error.code)]
         card = OpenCard(
-            approval=lease.lane,
-            tool=tool.name,
-            gate=tool.gate,
-            proposal=proposal,
-            caller=caller.id,
-            place=None,
+            approval=lease.lane, tool=tool.name, gate=tool.gate, proposal=proposal, caller=caller.id, place=None
         )
         return [
             *told,

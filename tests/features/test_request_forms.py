@@ -2,13 +2,15 @@
 
 import asyncio
 
+import pytest
 from redis.asyncio import Redis
 
-from bot.chat.messages import FormSubmission
+from bot.chat.messages import FormDialog, FormSubmission
 from bot.core.work_items import FormSubmitted
 from bot.features import request_forms
 from tests.harness.memory_bot import Bot
 from tests.harness.presses import everywhere
+from tests.stories.script import DONE, calls
 from tests.tools.company import SICK
 
 FORM = {name: text for name, text in SICK.items() if name != "approver"}
@@ -83,3 +85,38 @@ async def test_a_check_that_takes_too_long_holds_no_acknowledgement_up(redis: Re
     before = asyncio.get_running_loop().time()
     assert not (await checked.check_form(wrong)).problems
     assert asyncio.get_running_loop().time() - before < request_forms.CHECK_S + 1
+
+
+@pytest.mark.parametrize(
+    ("offered", "last_day", "chosen"),
+    [
+        ({"days": "3"}, "", {"start_date": "2026-12-07", "end_date": "2026-12-08"}),
+        (
+            {"start_date": "2026-12-07", "days": "2.5", "type": "annual"},
+            "2026-12-09",
+            {"end_date": "2026-12-10", "end_half": "pm"},
+        ),
+        ({"start_date": "2026-12-07", "end_date": "2026-12-11", "days": "3"}, "2026-12-11", {}),
+        ({"start_date": "some day", "days": "3", "type": "annual"}, "", {"start_date": "2026-12-07"}),
+    ],
+    ids=["without a first day", "a length as the last day", "two lengths", "a field that the form does not have"],
+)
+async def test_an_offered_form_opens_and_can_be_submitted_whatever_the_model_has_filled_in(
+    redis: Redis, offered: dict[str, str], last_day: str, chosen: dict[str, str]
+) -> None:
+    step = {"form": "leave", "values": {"leave_type": "sick", **offered}}
+    bot = Bot(redis, [calls(("offer_steps", {"steps": [step]})), DONE])
+    await bot.send("请病假")
+    (button,) = [one for post in bot.chat.posts for one in post.post.buttons if one.choice.startswith("form:open")]
+    forms = bot.ingress.features.forms
+    dialog = await forms.build_form(FormSubmission(id="", person="U1", process="", offer=f"{button.approval}.0"))
+    assert isinstance(dialog, FormDialog)
+    shown = {one.field.name: one.field.value for one in dialog.inputs}
+    assert (shown["leave_type"], shown["end_date"]) == ("sick", last_day)
+    typed = {**dict(dialog.values), **shown, "reason": "胃疼", **chosen}
+    typed = {**typed, "end_date": typed["end_date"] or "2026-12-08"}
+    form = FormSubmission(id="V1", person="U1", process="leave", values=typed)
+    assert not (await forms.check_form(form)).problems
+    await hand_in(bot, **typed)
+    await bot.work()
+    assert len(bot.chat.cards("DU1")) == 1

@@ -100,6 +100,13 @@ async def test_a_row_that_asks_for_a_field_brings_it_to_the_front() -> None:
         assert needed == [is_needed], "what has come to be needed stands on the page that is in front"
 
 
+async def test_a_length_without_a_first_day_comes_to_nothing_yet() -> None:
+    page = (await pages(LEAVE, leave_type="sick", days="3"))[0]
+    assert not page.facts and not page.problems
+    asked = await list_form_problems(office().use(ZHANG), LEAVE, {"leave_type": "sick", "days": "3", "reason": "x"})
+    assert [name for name, _ in asked] == ["start_date", "end_date"]
+
+
 async def test_the_rules_fill_in_who_decides_and_a_choice_of_the_author_is_judged_at_once() -> None:
     form = {"leave_type": "sick", "start_date": "2026-12-07", "end_date": "2026-12-16"}
     found = (await pages(LEAVE, **form))[0]

@@ -87,12 +87,11 @@ def parse_form_input(
     except ToolError as error:
         errors.append(error)
     raise_errors(errors)
-    if days is None or form.days is None:
+    if days is None or form.days is None or not parsed[form.days.start]:
         return parsed
-    last = form.days.end  # the default of the last day yields to a length
-    return fill_end_date(
-        form, {**parsed, last: parsed[last] if _clean_input(values.get(last, "")) else ""}, days, calendar
-    )
+    if not _clean_input(values.get(form.days.end, "")):  # its default yields to a length
+        parsed[form.days.end] = ""
+    return fill_end_date(form, parsed, days, calendar)
 
 
 def compute_length(form: Form, values: Mapping[str, str], calendar: WorkCalendar) -> WorkingTime | None:
@@ -327,9 +326,8 @@ def fill_end_date(form: Form, values: Mapping[str, str], days: Decimal, calendar
     if named_half == (half_field.default if half_field else "") and last_day == end:
         named_half = end_half
     if (last_day, named_half) != (end, end_half):
-        last, length = date.fromisoformat(last_day), "0"
-        if last >= start and (last - start).days <= MAX_SPAN:
-            length = format_decimal(calendar.measure_working_time(start, start_half, last, named_half).working_days)
+        given = calendar.measure_working_time(start, start_half, date.fromisoformat(last_day), named_half)
+        length = format_decimal(given.working_days)
         if length != format_decimal(days):  # a weekend after the right day is accepted
             message = (
                 f"{DAYS} is {format_decimal(days)}, but {start} to {last_day} has {length} working days; "
