@@ -363,12 +363,17 @@ class RemoteEngine(RequestReader):
             known = None if isinstance(record.command, WithdrawCommand) else written
             return await read_after_write(self.reload_request(found.instance, known))
 
-        async def find_done() -> RemoteRequest | None:
+        async def find_done(*, is_last: bool = False) -> RemoteRequest | None:
             fresh, command = await self.reload_request(found.instance), record.command
             if is_command_executed(fresh, command, record.key):
                 return fresh
             assert isinstance(command, Act | AssignCommand)
-            apply_command(fresh.process.definition, fresh.request, command, record.at)
+            try:
+                apply_command(fresh.process.definition, fresh.request, command, record.at)
+            except ToolError:  # perhaps it was done after the variables were read, and before the steps were
+                if is_last:
+                    raise
+                return await find_done(is_last=True)
             return None
 
         return await self._send_once(record.key, send, find_done)

@@ -191,6 +191,9 @@ class RequestReader(Engine):
         except UNEXPECTED_SHAPE_ERRORS as odd:
             raise build_engine_error("engine_unreadable") from odd
         if found.instance.ended and is_kept:
+            if not instance.ended:  # it ended after its variables were read, which may lack the last ones
+                fresh = await self._api.find_instance(instance.id) or instance
+                return await self._rebuild(fresh, is_kept=bool(fresh.ended))
             self._ended[instance.id] = found
             if len(self._ended) > MAX_ENDED:
                 del self._ended[next(iter(self._ended))]

@@ -14,7 +14,8 @@ from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.engine.commands import CommentCommand, DecideCommand, TransferCommand, WithdrawCommand
 from tools.workflow.engine.state import Decision, Status
 from tools.workflow.remote import engine as remote_engine
-from tools.workflow.remote.api import EngineTask
+from tools.workflow.remote.api import ActivityInstance, EngineTask
+from tools.workflow.remote.engine import RemoteEngine
 from tools.workflow.remote.flowable import FlowableApi
 
 
@@ -149,6 +150,39 @@ async def test_somebody_else_s_decision_is_not_taken_for_ours(world: World) -> N
     elsewhere = world.another(MemoryKeyValueStore())
     world.engine._sleep = meanwhile
     assert (await refused(world.do(approve(task), "d"))).code == "task_closed"
+
+
+def decide_between_reads(engine: RemoteEngine, decide: Callable[[], Awaitable[object]]) -> None:
+    """Once: after the engine has read a request's variables, and before it reads the steps."""
+    read = engine._api.list_activities
+
+    async def decide_first(instance: str) -> list[ActivityInstance]:
+        if await decide():
+            engine._api.list_activities = read  # type: ignore[method-assign]
+        return await read(instance)
+
+    engine._api.list_activities = decide_first  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(("form", "next_ones"), [(SICK, ()), (LONG, (WANG.id,))], ids=["the last one", "one of two"])
+async def test_a_decision_that_comes_true_while_it_is_looked_for_is_found(
+    world: World, form: dict[str, str], next_ones: tuple[str, ...]
+) -> None:
+    await world.start(form)
+    task = await world.task("L-0001")
+    world.fail_decision(task, Fault.LATE)
+    decide_between_reads(world.engine, world.proxy.come_true)
+    assert (await world.do(approve(task), "d")).waits_for == next_ones
+
+
+async def test_the_last_decision_is_never_missing_although_it_came_while_the_request_was_read(world: World) -> None:
+    await world.start(SICK)
+    task, reader = await world.task("L-0001"), world.another(world.marks)
+    decide_between_reads(reader, lambda: world.decide(task, LI, "approve", "好的"))
+    for _ in range(2):
+        request = await reader.get_request("L-0001")
+        assert [(one.by, one.text) for one in request.opinions] == [(LI.id, "好的")]
+        assert [(one.by, one.outcome) for one in request.tasks] == [(LI.id, "approve")]
 
 
 async def start_return(world: World, fault: Fault) -> str:
