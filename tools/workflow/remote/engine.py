@@ -307,7 +307,8 @@ class RemoteEngine(RequestReader):
             log.warning("%s: the engine has not come to rest; its end will be announced", request.id)
         else:
             await self._store.put(f"answer:{key}", moved.model_dump_json(), ANSWER_MS)
-        if not request.is_running and command.actor == request.initiator:
+        is_ending = isinstance(command, StartCommand | DecideCommand | WithdrawCommand)
+        if not request.is_running and is_ending and command.actor == request.initiator:
             await self._store.put(f"told_end:{request.id}", "1", ANSWER_MS)  # their answer says so
         self._poller.schedule_poll()
         return moved

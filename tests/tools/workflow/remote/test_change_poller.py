@@ -46,6 +46,21 @@ async def test_nobody_is_told_of_their_own_doing_and_a_withdrawn_request_s_card_
     assert await world.told() == ["task_closed U2 withdrawn"]
 
 
+async def test_an_author_hears_of_the_end_although_what_they_said_before_is_repeated_after_it(world: World) -> None:
+    """The process died before it could note the answers, and the request was approved meanwhile."""
+    await world.start(SICK)
+    task = await world.task("L-0001")
+    said = {"c": COMMENT, "u": UrgeCommand(task=task, actor=ZHANG.id)}
+    for key, command in said.items():
+        await world.do(command, key, LUNCH)
+        del world.marks.values[f"answer:{key}"]
+    await world.told()
+    await world.decide(task, LI, "approve")
+    for key, command in said.items():
+        await world.do(command, key, LUNCH)
+    assert await world.told() == ["task_closed U2 decided", "ended U1 approved"]
+
+
 async def test_a_transferred_task_s_card_goes_to_whoever_has_it_also_when_it_was_done_elsewhere(world: World) -> None:
     await world.start(SICK)
     await world.told()
