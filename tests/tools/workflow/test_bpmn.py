@@ -126,7 +126,7 @@ def test_a_timer_is_a_part_of_its_task_after_so_long_and_no_more(written: str, s
         return
     definition = compiled(reminded(written))
     assert definition.nodes["a"].timers == (
-        graph.BoundaryTimer(id="timer", after_s=seconds, alarm=graph.TimerAction.REMIND),
+        graph.BoundaryTimer(id="timer", after_s=seconds, alarm=graph.TimerAction.REMIND, step="remind"),
     )
     assert definition.nodes.keys().isdisjoint({"timer", "remind", "told"})
 

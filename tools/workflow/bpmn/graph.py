@@ -99,6 +99,8 @@ class BoundaryTimer(FrozenModel):
     after_s: int
     """Seconds since the task was assigned."""
     alarm: TimerAction
+    step: str = ""
+    """The service task to which it leads."""
 
 
 class FlowNode(FrozenModel):

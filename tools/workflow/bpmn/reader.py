@@ -242,8 +242,8 @@ def parse_timers(elements: ProcessElements) -> tuple[Mapping[str, Sequence[Bound
         if event.get("cancelActivity") != "false":
             reason = 'a timer does not interrupt its task: it needs cancelActivity="false"'
             raise InvalidDefinitionError(name, reason)
-        timer = BoundaryTimer(id=name, after_s=_parse_duration(event), alarm=_parse_alarm(elements, name))
-        timers[attached].append(timer)
+        seconds, (step, alarm) = _parse_duration(event), _parse_alarm(elements, name)
+        timers[attached].append(BoundaryTimer(id=name, after_s=seconds, alarm=alarm, step=step))
     for name in aside - events.keys():
         if not elements.incoming_flows[name]:
             raise InvalidDefinitionError(name, "cannot be reached: no timer leads here")
@@ -277,7 +277,8 @@ def _parse_duration(event: Element) -> int:
     return seconds
 
 
-def _parse_alarm(elements: ProcessElements, event: str) -> TimerAction:
+def _parse_alarm(elements: ProcessElements, event: str) -> tuple[str, TimerAction]:
+    """The service task to which a timer leads, and its action. Raises `InvalidDefinitionError`."""
     service = _get_only_target(elements, event)
     if not _is_timer_node(service) or get_tag_name(service) != NodeKind.SERVICE:
         known = " or ".join(sorted(TimerAction))
@@ -287,7 +288,7 @@ def _parse_alarm(elements: ProcessElements, event: str) -> TimerAction:
         raise InvalidDefinitionError(
             service.attrib["id"], f"leads to an end event whose id ends in {TOLD}, nowhere else"
         )
-    return TimerAction(get_external_topic(service))
+    return service.attrib["id"], TimerAction(get_external_topic(service))
 
 
 def _get_only_target(elements: ProcessElements, name: str) -> Element:

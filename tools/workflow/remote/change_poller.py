@@ -231,17 +231,17 @@ class ChangePoller:
                     found: RemoteRequest | None = known
                 else:
                     found = await self.reader.find_request_of_instance(job.instance)
-                record = await self._notify_people(job, found.request) if found else {}
+                record = await self._notify_people(job, found) if found else {}
                 await self.api.complete_external_task(job, record)
                 written = (written or {}) | (record if known and job.instance == known.instance.id else {})
             except Exception:  # whatever is wrong with one task
                 log.exception("service task %s (%s) of instance %s was not done", job.id, job.topic, job.instance)
         return written
 
-    async def _notify_people(self, job: ExternalTask, request: Request) -> dict[str, VariableValue]:
+    async def _notify_people(self, job: ExternalTask, found: RemoteRequest) -> dict[str, VariableValue]:
         """Queue the notices of a task; return the record of the copies that it gives, to be written when it is
         completed. A repeated call notifies the same people."""
-        record, kind, people = dict[str, VariableValue](), "", list[dict[str, str]]()
+        request, record, kind, people = found.request, dict[str, VariableValue](), "", list[dict[str, str]]()
         match job.topic:
             case ServiceTopic.CC | ServiceTopic.RULE:
                 name = f"{COPY_PREFIX}{job.node}" if job.topic == ServiceTopic.RULE else job.node
@@ -255,7 +255,10 @@ class ChangePoller:
             case ServiceTopic.MAIL:
                 kind, people = "mail", [{"person": request.initiator, "node": job.node}]
             case TimerAction.REMIND | TimerAction.ESCALATE:
-                kind, people = "reminded", [{"person": t.assignee, "task": t.id} for t in request.open_tasks]
+                nodes = found.process.definition.nodes.values()
+                late = {node.id for node in nodes if job.node in [timer.step for timer in node.timers]}
+                tasks = [task for task in request.open_tasks if task.node in late]
+                kind, people = "reminded", [{"person": task.assignee, "task": task.id} for task in tasks]
         notices = [RequestNotice(kind=kind, data={"request": request.id, **one}) for one in people]
         await self.enqueue_notices(request.id, f"job:{job.id}", notices)
         return record

@@ -69,7 +69,7 @@ def build_alike(file: str, key: str, number: str, form: str = "spend") -> Proces
 
 SPEND = build_alike("spend", "spend", "S")
 PAIR = build_alike("pair", "pair", "P")
-"""Two decide at the same time."""
+"""Two decide at the same time, of whom one is reminded after a day."""
 TURN = build_alike("turn", "turn", "T")
 """Two decide one after the other, and the last way is open only if both agreed."""
 TELL = build_alike("tell", "tell", "N", form="tell")

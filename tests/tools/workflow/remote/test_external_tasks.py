@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools.workflow.remote.company import LI, SHORT, WANG, World
+from tests.tools.workflow.remote.company import LI, SHORT, SOFA, WANG, World
 from tests.tools.workflow.remote.proxy import Fault
 from tools.workflow.engine.state import Status
 from tools.workflow.remote.api import LOCK_S
@@ -119,6 +119,14 @@ async def test_a_timer_of_the_engine_reminds_and_takes_nothing_away(world: World
     await tick(world)
     assert await world.told() == ["reminded U2"]
     assert (await world.engine.get_request(request)).waits_for == (LI.id,)
+
+
+async def test_of_two_who_decide_at_once_the_one_is_reminded_whose_time_is_over(world: World) -> None:
+    request = (await world.start(SOFA, "pair")).request
+    assert await world.told() == ["assigned U2", "assigned ou_4"]
+    await fire_timers(world, request)
+    await tick(world)
+    assert await world.told() == ["reminded U2"]
 
 
 async def test_the_longer_nothing_waits_the_less_often_the_engine_is_asked(world: World) -> None:
