@@ -95,9 +95,6 @@ class PlatformDirectory:
                     await self._build_changed_people()
                 elif person not in self._people and self._missing.get(person, float("-inf")) <= self._clock():
                     await self._look_up(person, strict=False)
-                record = self._cache.records.get(person)
-                if person not in self._people and record is not None:
-                    self._add_person(person, record)
             self._asking.pop(person, None)
         return self._apply_language(self._people.get(person))
 
@@ -160,13 +157,10 @@ class PlatformDirectory:
         record = self._cache.records.get(person, record)
         if not self._cache.is_complete and self._source.is_full_member(record.member):
             named = self._get_facts(record.member).manager or self._source.read_facts(record).manager
-            manager: MemberRecord | None = None
-            if named and named.lower() not in self._ids_by_email and named not in self._cache.records:
-                if "@" in named:
-                    manager = await self._cache.look_up_email(named)
-                elif self._source.is_person_id(named):
-                    manager = await self._cache.look_up(named)
-            if manager is not None:
+            look_up = self._cache.look_up_email if "@" in named else self._cache.look_up
+            is_known = named.lower() in self._ids_by_email or named in self._cache.records
+            can_be_asked = not is_known and ("@" in named or self._source.is_person_id(named))
+            if can_be_asked and (manager := await look_up(named)):
                 self._note_email(str(manager.member["id"]), manager.member)
         self._add_person(person, record)
 
@@ -254,19 +248,12 @@ class PlatformDirectory:
         active = self._source.is_full_member(member)
         facts = self._get_facts(member) if active else EMPTY_ENTRY
         said = self._source.read_facts(record)
-        named, department = facts.manager, facts.department
-        if active:
-            named, department = named or said.manager, department or said.department
+        named = facts.manager or (said.manager if active else "")
         if "@" in named:
             manager = self._ids_by_email.get(named.lower())
         else:
             other = self._cache.records.get(named)
-            is_person = (
-                other is not None
-                and self._source.is_full_member(other.member)
-                and not self._source.is_bot(other.member)
-            )
-            manager = named if is_person else None
+            manager = named if other and self._is_full_person(other.member) else None
         self._people[id] = Person(
             id=str(member["id"]),
             name=said.names[0],
@@ -278,7 +265,7 @@ class PlatformDirectory:
             timezone=said.timezone,
             manager=manager,
             roles=facts.roles,
-            department=department,
+            department=facts.department or (said.department if active else ""),
             allowance=facts.annual_days,
             active=active,
             is_in_directory=bool(facts.email) if self._facts else None,

@@ -98,10 +98,9 @@ class DirectoryFile:
 def _read_file_stamp(path: Path | None) -> FileStamp | None:
     """Return the file's stamp, or None while the file is unreadable."""
     try:
-        found = path.stat() if path else None
+        return build_stamp(path.stat()) if path else None
     except OSError:
         return None
-    return build_stamp(found) if found else None
 
 
 def read_directory_file(path: Path | None) -> Mapping[str, DirectoryEntry]:

@@ -237,8 +237,7 @@ def parse_timers(elements: ProcessElements) -> tuple[Mapping[str, Sequence[Bound
     for name, event in events.items():
         attached = event.get("attachedToRef", "")
         if attached not in elements.nodes or get_tag_name(elements.nodes[attached]) != NodeKind.USER:
-            reason = f"a timer is attached to a user task, not to {event.get('attachedToRef')!r}"
-            raise InvalidDefinitionError(name, reason)
+            raise InvalidDefinitionError(name, f"a timer is attached to a user task, not to {attached!r}")
         if event.get("cancelActivity") != "false":
             reason = 'a timer does not interrupt its task: it needs cancelActivity="false"'
             raise InvalidDefinitionError(name, reason)
@@ -266,14 +265,13 @@ def _parse_duration(event: Element) -> int:
     name, duration = event.attrib["id"], event.find(f"{BPMN}timerEventDefinition/{BPMN}timeDuration")
     if duration is None:
         raise InvalidDefinitionError(name, "only a timer with a <timeDuration> can be attached to a task")
-    parts = DURATION.fullmatch(get_element_text(duration))
+    text = get_element_text(duration)
+    parts = DURATION.fullmatch(text)
     if parts is None or not any(parts.groups()):
-        raise InvalidDefinitionError(name, f"{get_element_text(duration)!r} is not a duration like PT24H or P2DT12H")
+        raise InvalidDefinitionError(name, f"{text!r} is not a duration like PT24H or P2DT12H")
     seconds = sum(int(part or 0) * unit for part, unit in zip(parts.groups(), SECONDS, strict=True))
     if not SHORTEST_S <= seconds <= LONGEST_S:
-        raise InvalidDefinitionError(
-            name, f"{get_element_text(duration)!r} is less than a minute or more than 366 days"
-        )
+        raise InvalidDefinitionError(name, f"{text!r} is less than a minute or more than 366 days")
     return seconds
 
 
@@ -283,12 +281,11 @@ def _parse_alarm(elements: ProcessElements, event: str) -> tuple[str, TimerActio
     if not _is_timer_node(service) or get_tag_name(service) != NodeKind.SERVICE:
         known = " or ".join(sorted(TimerAction))
         raise InvalidDefinitionError(event, f"a timer leads to a service task with the topic {known}, nowhere else")
-    end = _get_only_target(elements, service.attrib["id"])
+    step = service.attrib["id"]
+    end = _get_only_target(elements, step)
     if not _is_timer_node(end) or get_tag_name(end) != NodeKind.END:
-        raise InvalidDefinitionError(
-            service.attrib["id"], f"leads to an end event whose id ends in {TOLD}, nowhere else"
-        )
-    return service.attrib["id"], TimerAction(get_external_topic(service))
+        raise InvalidDefinitionError(step, f"leads to an end event whose id ends in {TOLD}, nowhere else")
+    return step, TimerAction(get_external_topic(service))
 
 
 def _get_only_target(elements: ProcessElements, name: str) -> Element:

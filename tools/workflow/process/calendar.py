@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
@@ -172,9 +172,8 @@ class WorkCalendar:
         stretch = HolidayBreak(first=first, last=last)
         names = {name["en"]: name for one in stretch.list_days() if (name := self.name_holiday(one))}
         near = [first - n * DAY for n in range(7, 0, -1)] + [last + n * DAY for n in range(1, 8)]
-        return HolidayBreak(
-            first=first,
-            last=last,
+        return replace(
+            stretch,
             holiday_names=tuple(names.values()),
             makeup_days=tuple(one for one in near if self.is_weekend(one) and self.get_day_status(one)[0]),
             is_estimated=any(self.get_day_status(one)[1] for one in stretch.list_days()),

@@ -227,10 +227,8 @@ class ChangePoller:
         self._task_outage.record_state()
         for job in jobs:
             try:
-                if known and known.instance.id == job.instance and job == jobs[0]:
-                    found: RemoteRequest | None = known
-                else:
-                    found = await self.reader.find_request_of_instance(job.instance)
+                is_fresh = known and known.instance.id == job.instance and job == jobs[0]
+                found = known if is_fresh else await self.reader.find_request_of_instance(job.instance)
                 record = await self._notify_people(job, found) if found else {}
                 await self.api.complete_external_task(job, record)
                 written = (written or {}) | (record if known and job.instance == known.instance.id else {})
