@@ -92,7 +92,7 @@ class RequestForms:
             return translate("form.stranger", await get_person_language(self.core.platform.directory, form.person))
         processes = await self.core.tool_services.engine.list_processes()
         try:
-            form = await self.fill_offered_form(form, processes, caller) if form.offer else form
+            form = await self.fill_offer(form, processes, caller) if form.offer else form
             process = _find_process(processes, form.process)
             if process is not None:
                 return await self._build_page(caller, process, processes, form)
@@ -104,9 +104,7 @@ class RequestForms:
         except ToolError as error:
             return render_value(error.note, caller.person.language)
 
-    async def fill_offered_form(
-        self, form: FormSubmission, processes: Sequence[Process], caller: Caller
-    ) -> FormSubmission:
+    async def fill_offer(self, form: FormSubmission, processes: Sequence[Process], caller: Caller) -> FormSubmission:
         """Fill in the form that the model has offered. Its values are only for the person whom the answer is for;
         others get the form empty. Names that mean nobody, or several people, and fields that the form does not have are
         left out."""
@@ -121,10 +119,11 @@ class RequestForms:
         if process := _find_process(processes, step.form):
             kinds = {one.name: one.kind for one in process.form.fields}
             span, now = process.form.days, self._build_context(caller).now
-            if span and values.get(DAYS):  # the last day stands in its place
-                preview = await self.core.tool_services.engine.preview_form(process, values, caller.id, now)
-                values |= {name: preview.filled.values.get(name, "") for name in (span.end, span.end_half)}
-            values = {name: text for name, text in values.items() if name in kinds}
+            values, length = {name: text for name, text in values.items() if name in kinds}, values.get(DAYS)
+            if span and length:  # the last day stands in its place
+                given, engine = {**values, DAYS: length}, self.core.tool_services.engine
+                filled = (await engine.preview_form(process, given, caller.id, now)).filled
+                values |= {name: filled.values.get(name, "") for name in (span.end, span.end_half)}
         for name, text in values.items():
             if kinds.get(name) in PERSONS:
                 everyone = await self.core.platform.directory.list_people()

@@ -91,7 +91,11 @@ async def test_a_check_that_takes_too_long_holds_no_acknowledgement_up(redis: Re
     ("offered", "last_day", "chosen"),
     [
         ({"days": "3"}, "", {"start_date": "2026-12-07", "end_date": "2026-12-08"}),
-        ({"start_date": "2026-12-07", "days": "2.5"}, "2026-12-09", {"end_date": "2026-12-10", "end_half": "pm"}),
+        (
+            {"start_date": "2026-12-07", "days": "2.5", "type": "annual"},
+            "2026-12-09",
+            {"end_date": "2026-12-10", "end_half": "pm"},
+        ),
         ({"start_date": "2026-12-07", "end_date": "2026-12-11", "days": "3"}, "2026-12-11", {}),
         ({"start_date": "some day", "days": "3", "type": "annual"}, "", {"start_date": "2026-12-07"}),
     ],
