@@ -392,14 +392,17 @@ class Lanes:
         """Withdraw an item that was not accepted, even if a call that was given up still arrives. Returns True if it
         was never accepted, False once it is confirmed that the item is stored. Raises StoreUnavailableError."""
         key = self.keys.build_key(self.keys.get_partition(lane), "dd", id)
-        known = await self.redis.get(key)
-        if known is None and not await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms):
-            known = await self.redis.get(key)
-        if known in (None, WITHDRAWN):
-            return True
-        if self.find_confirm_command(lane):
-            await self.enqueue(lane, id, "")  # a duplicate: its confirmation covers the first
-        return False
+        is_confirmed = not self.find_confirm_command(lane)
+        while not await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms):
+            if await self.redis.get(key) == WITHDRAWN:
+                return True
+            if is_confirmed:
+                return False
+            # Its confirmation covers earlier writes. Another server, which takes over meanwhile, may lack the item.
+            _, is_confirmed, _ = await self.run_confirmed_script("apply", lane, secrets.token_hex(8))
+            if not is_confirmed:
+                raise StoreUnconfirmedError("the item is not confirmed yet")
+        return True
 
     async def enqueue_or_claim(
         self, owner: str, lane: str, id: str, body: str, *, aliases: Sequence[str] = (), person: str = "",
@@ -451,11 +454,12 @@ class Lanes:
             groups.setdefault(self.keys.get_partition(lease.lane), []).append(lease)
 
         async def extend_group(partition: int, group: list[Lease]) -> None:
-            pairs = [part for lease in group for part in (lease.lane, lease.token)]
+            pairs, items = [part for lease in group for part in (lease.lane, lease.token)], [one.item for one in group]
             lost_tokens, ending = await self.scripts.run_script("extend", partition, self.lease_ms, *pairs)
             whose = dict(zip(ending[::2], ending[1::2], strict=True))
-            for lease in group:
-                lease.apply_stops(*whose.get(lease.token, "").split())
+            for lease, item in zip(group, items, strict=True):
+                if lease.item is item:  # a stop that was noted for it is not for the next one
+                    lease.apply_stops(*whose.get(lease.token, "").split())
                 lease.extended_ms = lease.extended_ms if lease.token in lost_tokens else asked_ms
             lost.extend(lease for lease in group if lease.token in lost_tokens)
 

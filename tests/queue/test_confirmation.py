@@ -178,6 +178,24 @@ async def test_a_call_that_the_client_repeats_waits_for_what_it_wrote_the_first_
     assert not await lanes.withdraw_item("D1", "E1")
 
 
+async def test_an_item_that_is_lost_while_it_is_asked_about_was_never_accepted(pair: Pair) -> None:
+    class TakenOver(Lanes):
+        async def run_confirmed_script(self, script: str, lane: str, *args: Arg) -> tuple[Any, bool, str]:
+            await pair.change_places()
+            return await super().run_confirmed_script(script, lane, *args)
+
+    await apply_writes(
+        pair.redis, KEYS, HOME, [Set(KEYS.build_key(HOME, "x"), "1")]
+    )  # makes the server know the script
+    await pair.wait_for_replica()
+    pair.hold()
+    await Lanes(pair.redis, KEYS).enqueue("D1", "E1", "{}")
+    lanes = TakenOver(pair.redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
+    assert await lanes.withdraw_item("D1", "E1")
+    assert not await lanes.has_pending_items("D1"), "nor is there one without a body"
+    assert await Lanes(pair.redis, KEYS).enqueue("D1", "E1", "{}") is EnqueueResult.DUPLICATE, "nor will it be"
+
+
 @pytest.mark.parametrize("is_lost", [True, False])
 async def test_what_a_commit_writes_elsewhere_is_lost_with_it_or_kept_with_it(pair: Pair, is_lost: bool) -> None:
     lanes = Lanes(pair.redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))

@@ -448,6 +448,27 @@ async def test_a_stop_of_ones_own_work_stops_nobody_elses(lanes: Lanes, told_by:
     assert lease.stopped.is_set(), "an administrator stops anybody's"
 
 
+async def test_a_stop_that_a_heartbeat_tells_late_is_not_for_the_next_item(
+    lanes: Lanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The item before it has ended when the answer comes."""
+    lease, run = await hold(lanes), ScriptRunner.run_script
+
+    async def commit_before_the_answer(scripts: ScriptRunner, name: str, *args: Any) -> Any:
+        answer = await run(scripts, name, *args)
+        if name == "extend":
+            assert await lease.commit() is not None
+        return answer
+
+    await pass_moment(lanes.redis)
+    await lanes.request_stop(LANE, "1.0")
+    await pass_moment(lanes.redis)
+    await lanes.enqueue(LANE, "E2", "{}")
+    monkeypatch.setattr(ScriptRunner, "run_script", commit_before_the_answer)
+    assert await lanes.extend([lease]) == []
+    assert (lease.item.id, lease.stopped.is_set()) == ("E2", False)
+
+
 async def test_a_lane_that_has_nothing_is_forgotten_and_keeps_nobody_from_work(lanes: Lanes) -> None:
     partition = lanes.keys.get_partition("C1")
     await lanes.redis.zadd(lanes.keys.build_key(partition, "z"), {"nothing": 1})

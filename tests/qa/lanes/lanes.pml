@@ -179,7 +179,7 @@ withdrawing:                                               /* ingress._withdraw_
     if
     :: answer == OK -> refused[given] = 1
     :: answer != OK && IS_CONFIRMED -> confirm(); acknowledged[given] = !alone    /* nobody remembers it */
-    :: else                                                /* called unknown */
+    :: else -> goto withdrawing                            /* another server has taken over, and is asked */
     fi;
     goto idle
   };
