@@ -28,6 +28,7 @@ class NativeFormat:
     """Implements `ReplyFormat`. The endpoint gets the tools, and the model calls them."""
 
     name: str = "native"
+    manual: str = ""
 
     def build_extra_body(self, tools: Sequence[Tool]) -> str:
         return (
@@ -35,12 +36,6 @@ class NativeFormat:
             if tools
             else ""
         )
-
-    def render_instructions(self, tools: Sequence[Tool]) -> str:
-        return ""
-
-    def describe_server_tools(self, tools: Sequence[Tool]) -> str:
-        return ""
 
     def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
         if (decision := check_unusable_reply(reply)) is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.agent.loop import AnswerFindings, AnswerSources
-from bot.agent.prompt import CALLED, escape_tags
+from bot.agent.prompt import CALLED, dump_message, escape_tags
 from bot.agent.recall import UNREMEMBERED_TOOLS, list_call_results, parse_observation
 from bot.agent.request_numbers import find_requests, normalize_text
 from bot.core.errors import ChatError
@@ -179,8 +179,7 @@ def build_correction_request(answer: str, fault: str, records: Sequence[str]) ->
     known = escape_tags("\n".join(latest) or "nothing")
     wrong = escape_tags(fault)
     told = f"{quote_answer(answer)}\n{wrong}\nKnown of the requests in it:\n<facts>\n{known}\n</facts>"
-    messages = ({"role": "system", "content": RULES}, {"role": "user", "content": told})
-    return [json.dumps(one, ensure_ascii=False) for one in messages]
+    return [dump_message("system", RULES), dump_message("user", told)]
 
 
 def is_uncalled(messages: Sequence[str]) -> bool:
