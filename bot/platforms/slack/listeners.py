@@ -132,9 +132,11 @@ class SlackListeners:
         if foreign := find_foreign_team(body, self._me.team):
             _log.error("a payload for workspace %.60a is dropped: this installation serves %s", foreign, self._me.team)
             return BoltResponse(status=200)
-        await self._accept_session_stop(body)
-        await self._accept_change(body)
-        raw_message = self._parse_message_event(body)
+        event = body.get("event") if body.get("type") == "event_callback" else None
+        event = event if isinstance(event, Mapping) else {}
+        await self._accept_session_stop(body, event)
+        await self._accept_change(body, event)
+        raw_message = self._parse_message_event(body, event)
         if raw_message and (raw_message.place.direct or f"<@{self._me.user}" in raw_message.raw):
             await self._submit_event(raw_message)
         elif raw_message and raw_message.is_reply:
@@ -142,12 +144,9 @@ class SlackListeners:
         await next()
         return None
 
-    def _parse_message_event(self, body: Body) -> RawMessage | None:
+    def _parse_message_event(self, body: Body, event: Body) -> RawMessage | None:
         """Return a person's message, not parsed yet. Return None for everything else that looks like one, and for
         payloads without the shape of Slack's events."""
-        event = body.get("event")
-        if body.get("type") != "event_callback" or not isinstance(event, Mapping):
-            return None
         if event.get("type") not in ("message", "app_mention") or event.get("subtype") not in SUBTYPES:
             return None
         person, ts, channel = event.get("user"), event.get("ts"), event.get("channel")
@@ -161,7 +160,7 @@ class SlackListeners:
             _log.warning("an event of an odd shape is dropped: %.60s", event.get("type"))
             return None
         shared, language = bool(body.get("is_ext_shared_channel")), get_known_language(self._directory, person)
-        place = self._build_place(channel, thread or self._choose_thread(channel, ts, kind), kind, shared=shared)
+        place = self._build_place(channel, thread, kind, ts=ts, shared=shared)
         return RawMessage(
             id=id_,
             place=place,
@@ -202,12 +201,9 @@ class SlackListeners:
         if known and not message.command:  # new people see the status when they have been looked up
             self._channel.show_status(message.thread_place, translate("steps.working", known.language))
 
-    async def _accept_change(self, body: Body) -> None:
+    async def _accept_change(self, body: Body, event: Body) -> None:
         """Accept that a message was changed or deleted by its writer, whom the verified payload names. Slack also sends
         a change when it unfurls a link, and when a bot rewrites its own post."""
-        event = body.get("event")
-        if body.get("type") != "event_callback" or not isinstance(event, Mapping):
-            return
         before, now = event.get("previous_message"), event.get("message")
         if event.get("subtype") not in ("message_changed", "message_deleted") or not isinstance(before, Mapping):
             return
@@ -216,16 +212,13 @@ class SlackListeners:
         if not is_deleted and (shown.get("text"), shown.get("user")) == (before.get("text"), before.get("user")):
             return
         where = {"type": "message", "channel": event.get("channel"), "channel_type": event.get("channel_type")}
-        message = self._parse_message_event({**body, "event": {**shown, **where}})
+        message = self._parse_message_event(body, {**shown, **where})
         if message and (message.place.direct or await self._intake.is_engaged(message.place)):
             await self._intake.accept_change(self._to_message(message), is_deleted=is_deleted)
 
-    async def _accept_session_stop(self, body: Body) -> None:
+    async def _accept_session_stop(self, body: Body, event: Body) -> None:
         """Accept a press of Slack's own *Stop* button. The verified payload names the presser, who may stop the same as
         with the word."""
-        event = body.get("event")
-        if body.get("type") != "event_callback" or not isinstance(event, Mapping):
-            return
         if event.get("type") != "agent_session_stopped":
             return
         person, channel, thread, at = (event.get(name) for name in ("user", "channel", "thread_ts", "event_ts"))
@@ -235,13 +228,12 @@ class SlackListeners:
             return
         await self._intake.stop_session(self._build_place(channel, thread), person, id_, at)
 
-    def _choose_thread(self, channel: str, ts: str | None, kind: str | None = None) -> str | None:
-        """Choose where the answer to a message outside of threads goes: beside the message in a DM, under it
-        elsewhere."""
-        return None if self._build_place(channel, None, kind).direct else ts
-
-    def _build_place(self, channel: str, thread: str | None, kind: str | None = None, *, shared: bool = False) -> Place:
+    def _build_place(
+        self, channel: str, thread: str | None, kind: str | None = None, *, ts: str | None = None, shared: bool = False
+    ) -> Place:
+        """The answer to a message outside of threads (`ts`) goes beside it in a DM, under it elsewhere."""
         direct = kind == "im" or channel.startswith("D")
+        thread = thread or (None if direct else ts)
         return Place(team=self._me.team, channel=channel, thread=thread, direct=direct, shared=shared)
 
     async def handle_command(self, ack: AckFunction, body: dict[str, Any]) -> None:
@@ -363,9 +355,7 @@ class SlackListeners:
             named = home.parse_home_dm((body.get("view") or {}).get("private_metadata"))
             return self._build_place(named, None, "im") if named else await self._channel.open_dm(person)
         thread = message.get("thread_ts") or box.get("thread_ts")
-        return self._build_place(
-            str(channel), thread or self._choose_thread(str(channel), box.get("message_ts") or message.get("ts"))
-        )
+        return self._build_place(str(channel), thread, ts=box.get("message_ts") or message.get("ts"))
 
     async def handle_more(self, ack: AckFunction, body: dict[str, Any]) -> None:
         """Open the next page of a dialog, with the input of this one."""
