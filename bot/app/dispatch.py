@@ -6,7 +6,7 @@ brings its kinds along (`bot.features.contract`)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import or_
@@ -36,7 +36,7 @@ from bot.core.errors import (
 from bot.core.records import OpenCard, is_newer_record
 from bot.core.work_items import ButtonPressed, OpenSet, RelayEngineEvent, find_sender
 from bot.features.collected import Features
-from bot.features.contract import Work
+from bot.features.contract import Work, Writes
 from bot.features.shipped import MODELS as FEATURE_MODELS
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
@@ -106,6 +106,10 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
     async def give_up_opening(item: LaneItem, work: OpenCard) -> Sequence[Write]:
         return notify_undelivered(work)
 
+    def build_card_end(model: type[FrozenModel], end: Callable[[Cards, LaneItem, Any], Writes]) -> Work[Any]:
+        """A card ends the same way when its end has failed every time."""
+        return Work(model=model, handle=lambda lease, work: end(cards, lease.item, work), give_up=partial(end, cards))
+
     async def relay_event(lease: Lease, work: RelayEngineEvent) -> Sequence[Write]:
         await outbox.relay_event(cards, work.event)
         return []
@@ -132,32 +136,16 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
             bury=partial(turn.bury_run, turns),
         ),
         # Events of a card besides presses
-        Work(
-            model=OpenCard,
-            handle=partial(open_card, cards),
-            give_up=give_up_opening,
-        ),
+        Work(model=OpenCard, handle=partial(open_card, cards), give_up=give_up_opening),
         Work(model=work_items.RemindDeciders, handle=partial(lifecycle.remind_deciders, cards)),
         Work(
             model=work_items.ExpireCard,
             handle=partial(lifecycle.expire_card, cards),
             give_up=partial(lifecycle.give_up_expiry, cards),
         ),
-        Work(
-            model=work_items.CloseCard,
-            handle=lambda lease, work: lifecycle.close_card(cards, lease.item, work),
-            give_up=partial(lifecycle.close_card, cards),
-        ),
-        Work(
-            model=work_items.CancelOpenCard,
-            handle=lambda lease, work: lifecycle.cancel_card(cards, lease.item, work),
-            give_up=partial(lifecycle.cancel_card, cards),
-        ),
-        Work(
-            model=work_items.StopOpenCard,
-            handle=lambda lease, work: lifecycle.cancel_card(cards, lease.item, work),
-            give_up=partial(lifecycle.cancel_card, cards),
-        ),
+        build_card_end(work_items.CloseCard, lifecycle.close_card),
+        build_card_end(work_items.CancelOpenCard, lifecycle.cancel_card),
+        build_card_end(work_items.StopOpenCard, lifecycle.cancel_card),
         Work(model=work_items.RefreshCard, handle=partial(lifecycle.refresh_card, cards), is_owed=True),
         Work(model=work_items.ForgetCopies, handle=partial(lifecycle.forget_copies, cards)),
         Work(model=work_items.SettleCard, handle=partial(lifecycle.settle_card, cards)),

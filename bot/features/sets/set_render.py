@@ -160,12 +160,6 @@ def render_set(
     return Post(title, card=card)
 
 
-def render_moved_set(reader: Person) -> Post:
-    """Render a message of the set that a newer one replaces."""
-    title = translate("set.moved", reader.language)
-    return Post(title, card=Card(title))
-
-
 def _render_title(approval_set: ApprovalSet, approvals: Approvals, open_count: int, language: str) -> str:
     running = sum(is_running(entry, approvals.get(entry.approval)) for entry in approval_set.entries)
     if running:

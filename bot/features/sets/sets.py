@@ -16,7 +16,7 @@ from bot.approvals.authorization import authorize_press
 from bot.approvals.delivery import list_names_on_card, list_represented
 from bot.approvals.opinion_drafts import is_refusal_drafted
 from bot.approvals.refusals import SETTLED_MS
-from bot.chat.messages import Click, Dialog, MessageRef, Post
+from bot.chat.messages import Card, Click, Dialog, MessageRef, Post
 from bot.core import logs
 from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
@@ -313,8 +313,10 @@ class ApprovalSets:
     # The message
 
     async def _replace_message(self, ref: MessageRef, person: Person) -> None:
+        """Close a message of the set that a newer one replaces."""
+        title = translate("set.moved", person.language)
         try:
-            await self.core.platform.chat.update_message(ref, set_render.render_moved_set(person))
+            await self.core.platform.chat.update_message(ref, Post(title, card=Card(title)))
         except ChatRefusedError as error:
             log.warning("set.not_replaced", error=error.code)
 
