@@ -253,7 +253,7 @@ def _parse_action(written: str, given: str | None, thought: str, tools: Sequence
             elif find_spelled_tool(tools, call["name"])[0] is not None:
                 raise PayloadError("it is a call of another tool")
     arguments = parse_arguments(tool, given).mark_as_guess(doubt)
-    return ToolCalls((build_call_request(1, name, tools, arguments, thought),))
+    return ToolCalls((build_call_request(name, tools, arguments, thought),))
 
 
 def _split_name(text: str) -> tuple[str, str]:

@@ -11,8 +11,9 @@ from redis.asyncio import Redis
 
 from bot.app.settings import Settings
 from bot.core.errors import ChatError, CountersignError
+from bot.core.i18n import detect_terminal_language
 from bot.dev.workspace.world import read_world
-from bot.ops.cli.console import get_terminal_language, print_note
+from bot.ops.cli.console import print_note
 from bot.ops.processes import ProcessStore
 from bot.people.redis_member_store import RedisMemberStore
 from bot.platforms.slack.members import list_member_names
@@ -46,7 +47,7 @@ class NameLookup:
 
     async def find_name(self, person: str) -> str:
         found = await self.find_person(person)
-        return choose_name(found, get_terminal_language()) if found else ""
+        return choose_name(found, detect_terminal_language()) if found else ""
 
     async def find_person(self, person: str) -> Person | None:
         if person in self._known:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from bot.app.settings import Settings, load_settings
-from bot.core.i18n import render_value
+from bot.core.i18n import detect_terminal_language, render_value
 from bot.core.redaction import redact_text
 from bot.features.files.file_bytes import open_file_bytes
 from bot.features.files.file_store import FileStore
@@ -150,7 +150,7 @@ async def hand_over(
         for absence in absences:
             await store.delete_delegation(absence)
     for what, why in problems.items():
-        shown = render_value(why.note, console.get_terminal_language())
+        shown = render_value(why.note, detect_terminal_language())
         console.print_note("person.not_moved", what=what, why=shown)
     moved = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
     for what in problems:

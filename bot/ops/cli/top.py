@@ -19,7 +19,7 @@ from rich.text import Text
 from bot.app.settings import load_settings
 from bot.core.clock import Clock
 from bot.core.errors import StoreUnavailableError
-from bot.core.i18n import translate
+from bot.core.i18n import detect_terminal_language, translate
 from bot.features.home.operations import MODEL_MS, OperationsReader, OperationsState
 from bot.features.home.waiting_lanes import LaneFigures, list_oldest_lanes
 from bot.ops.cli import console
@@ -80,10 +80,10 @@ async def top(
         if as_json:
             console.print_json(to_state_fields(await load_state()))
         elif once or not sys.stdout.isatty():
-            screen = render_state(await load_state(), console.get_terminal_language())
+            screen = render_state(await load_state(), detect_terminal_language())
             console.build_rich_console().print(screen)
         else:
-            await _show_live(load_state, console.get_terminal_language())
+            await _show_live(load_state, detect_terminal_language())
 
 
 async def _show_live(load_state: Callable[[], Awaitable[InstallationState]], language: str) -> None:

@@ -16,7 +16,7 @@ from rich.table import Column, Table
 
 from bot.app.settings import load_settings
 from bot.core.clock import Clock
-from bot.core.i18n import load_sentences, translate
+from bot.core.i18n import detect_terminal_language, load_sentences, translate
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_name_lookup
@@ -71,7 +71,7 @@ async def usage(
             costs = {currency: format_decimal(cost) for currency, cost in one.costs.items()}  # exact, so as text
             console.print_json({by: key, **who, **one.figures, "cost": costs})
         return
-    language = console.get_terminal_language()
+    language = detect_terminal_language()
     if not sums:
         console.print_sentence("usage.none")
         return
