@@ -97,8 +97,7 @@ async def print_audit_trail(since: str, request: str, *, as_csv: bool = False, a
     if request and not found:
         raise console.build_error("audit.nothing_of", request=request)
     if unreadable:
-        events = ", ".join(unreadable)
-        raise console.build_error("audit.skipped", events=events)
+        raise console.build_error("audit.skipped", events=", ".join(unreadable))
 
 
 async def _print_lines(

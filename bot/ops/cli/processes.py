@@ -246,16 +246,14 @@ async def deploy(key: KeyOrFile, yes: Yes = False) -> None:
         elif before.process is None:
             console.print_sentence("processes.unreadable", key=process.key, reason=before.error)
         else:
-            was = before.version[0][:SHORT]
-            console.print_sentence("processes.changes", key=process.key, version=was)
+            console.print_sentence("processes.changes", key=process.key, version=before.version[0][:SHORT])
             for one in compare_processes(before.process, process):
                 typer.echo(sanitize_for_terminal(f"  {one.where}: {one.before or '-'} → {one.after or '-'}"))
         console.require_confirmation("processes.sure_deploy", yes, key=process.key)
         await _journal_deployment(office.journal, process)
         await EmbeddedEngine(office.store, load_shipped_processes(), NOBODY).deploy_process(process)
         running = sum(one.running_requests for one in office.versions if one.key == process.key)
-        version = process.version[0][:SHORT]
-        console.print_sentence("processes.deployed_now", key=process.key, version=version)
+        console.print_sentence("processes.deployed_now", key=process.key, version=process.version[0][:SHORT])
         if running:
             console.print_sentence("processes.stay", key=process.key, running=running)
 
@@ -276,8 +274,7 @@ async def _deploy_remotely(process: Process, yes: bool) -> None:
     if not is_new:
         console.print_sentence("processes.same", key=process.key)
         return
-    version = process.version[0][:SHORT]
-    console.print_sentence("processes.deployed_now", key=process.key, version=version)
+    console.print_sentence("processes.deployed_now", key=process.key, version=process.version[0][:SHORT])
 
 
 async def _journal_deployment(journal: Journal, process: Process) -> None:
@@ -478,8 +475,7 @@ def _read_process_file(file: Path) -> bytes:
     except OSError as error:
         raise console.build_file_error("processes.no_file", file, error) from error
     if len(content) > MAX_BYTES:
-        kib = MAX_BYTES // 1024
-        raise console.build_error("processes.too_big", file=str(file), kib=kib)
+        raise console.build_error("processes.too_big", file=str(file), kib=MAX_BYTES // 1024)
     return content
 
 

@@ -80,8 +80,7 @@ async def top(
         if as_json:
             console.print_json(to_state_fields(await load_state()))
         elif once or not sys.stdout.isatty():
-            screen = render_state(await load_state(), detect_terminal_language())
-            console.build_rich_console().print(screen)
+            console.build_rich_console().print(render_state(await load_state(), detect_terminal_language()))
         else:
             await _show_live(load_state, detect_terminal_language())
 
