@@ -83,8 +83,7 @@ class SentCards:
         pipe.pexpire(self._build_key("renewals"), CARDS_MS)
 
     async def load_card(self, first: str) -> SentCard:
-        pipe = self.redis.pipeline(transaction=True)
-        return await self._read_card(pipe, first)
+        return await self._read_card(self.redis.pipeline(transaction=True), first)
 
     async def _read_card(self, pipe: Any, first: str) -> SentCard:
         """Run what the pipeline holds, and read a card with it."""
@@ -130,8 +129,7 @@ class SentCards:
 
     async def list_old_cards(self, age_ms: int, most: int) -> list[str]:
         """List cards with buttons whose message is older than `age_ms`, the oldest first."""
-        until_ms = self.clock.now_ms() - age_ms
-        found = await self.redis.zrangebyscore(self._build_key("renewals"), 0, until_ms, 0, most)
+        found = await self.redis.zrangebyscore(self._build_key("renewals"), 0, self.clock.now_ms() - age_ms, 0, most)
         return [str(one) for one in found]
 
     async def claim_renewal(self, first: str) -> bool:

@@ -100,7 +100,6 @@ class SlackListeners:
         intake: Ingress,
         channel: Channel,
         directory: ChatDirectory,
-        clock: Callable[[], float] = time.time,
         note_changed_person: Callable[[str], None] = lambda person: None,
         note_activity: Callable[[Place, str], None] = lambda place, at: None,
     ) -> None:
@@ -108,7 +107,7 @@ class SlackListeners:
         a message or a press was accepted."""
         self._note_changed_person, self._note_activity = note_changed_person, note_activity
         self._client, self._me, self._intake = client, me, intake
-        self._channel, self._directory, self._clock = channel, directory, clock
+        self._channel, self._directory = channel, directory
         self._follow_ups = FollowUps(intake.is_engaged)
 
     def register_listeners(self, app: AsyncApp, command: str) -> None:
@@ -248,7 +247,7 @@ class SlackListeners:
         async with watch_acknowledgement(tell) as is_late:
             try:
                 place = await self._channel.open_dm(person)
-                said = RawMessage(id=trigger, place=place, person=person, raw=raw, ts=f"{self._clock():.6f}")
+                said = RawMessage(id=trigger, place=place, person=person, raw=raw, ts=f"{time.time():.6f}")
                 await self._submit_message(self._to_message(said, command=True))
             except (StoreUnavailableError, ChatError) as failed:
                 _log.warning("slash command not taken: %s", failed)
@@ -278,7 +277,7 @@ class SlackListeners:
                 opens_dialog = click is not None and await self._intake.opens_dialog(click)
                 if click and not opens_dialog:
                     await self._intake.accept_click(click)
-                    self._note_activity(click.place, f"{self._clock() - CLOCK_MARGIN_S:.6f}")
+                    self._note_activity(click.place, f"{time.time() - CLOCK_MARGIN_S:.6f}")
         except (StoreUnavailableError, ChatError) as failed:
             await self._notify_press_not_accepted(body, click, failed)
             raise
@@ -332,9 +331,8 @@ class SlackListeners:
         channel, ts = box.get("channel_id"), box.get("message_ts")
         shown = [button for block in message.get("blocks") or () for button in block.get("elements") or ()]
         # A message that was updated meanwhile needs no update.
-        is_shown = (action["action_id"], action.get("value")) in [
-            (one.get("action_id"), one.get("value")) for one in shown
-        ]
+        pressed = (action["action_id"], action.get("value"))
+        is_shown = any((one.get("action_id"), one.get("value")) == pressed for one in shown)
         return Click(
             id=body["trigger_id"],
             approval=approval,
