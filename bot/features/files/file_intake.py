@@ -16,12 +16,7 @@ from pydantic import ValidationError
 
 from bot.chat.messages import Message, SentFile
 from bot.core import logs
-from bot.core.errors import (
-    ChatUnavailableError,
-    FileRefusedError,
-    FilesUnavailableError,
-    FilesUnreachableError,
-)
+from bot.core.errors import ChatUnavailableError, FileRefusedError, FilesUnavailableError, FilesUnreachableError
 from bot.core.i18n import translate
 from bot.core.records import OpenCard, Run, RunStatus
 from bot.features.contract import Core

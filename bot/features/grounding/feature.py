@@ -177,8 +177,7 @@ def build_correction_request(answer: str, fault: str, records: Sequence[str]) ->
     """Build the messages of the request, as JSON. `records` are the known lines about the requests in the answer."""
     latest = [" ".join(line.split())[:MAX_RECORD] for line in dict.fromkeys(records)][-MAX_RECORDS:]
     known = escape_tags("\n".join(latest) or "nothing")
-    wrong = escape_tags(fault)
-    told = f"{quote_answer(answer)}\n{wrong}\nKnown of the requests in it:\n<facts>\n{known}\n</facts>"
+    told = f"{quote_answer(answer)}\n{escape_tags(fault)}\nKnown of the requests in it:\n<facts>\n{known}\n</facts>"
     return [dump_message("system", RULES), dump_message("user", told)]
 
 

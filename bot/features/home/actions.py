@@ -122,10 +122,8 @@ class HomeActions(Home):
 
     async def _open_card(self, caller: Caller, value: str) -> HomeDialog:
         """A card whole, for somebody who may press it; as it stands now, whatever version their page has shown."""
-        approval, language = (
-            await self.core.stores.approvals.load_approval(value.rpartition(".")[0]),
-            caller.person.language,
-        )
+        approval = await self.core.stores.approvals.load_approval(value.rpartition(".")[0])
+        language = caller.person.language
         title, may_press = translate("home.open_title", language), False
         if approval is not None and approval.state is ApprovalState.OPEN:
             standing = await list_represented(self.core.cards, approval, caller.id)
@@ -315,8 +313,7 @@ class HomeActions(Home):
             proposal = await self._prepare(caller, action, submission.value, form)
         except ToolError as error:
             if not submission.seal:
-                problems = tuple(_build_problem(one, form, language) for one in error.errors)
-                return HomeAnswer(problems=problems), ()
+                return HomeAnswer(problems=tuple(_build_problem(one, form, language) for one in error.errors)), ()
             if error.field == REASON:
                 return HomeAnswer(problems=(_build_problem(error, form, language),)), ()
             return HomeAnswer(dialog=_build_refusal(action, submission.value, error, language)), ()

@@ -59,9 +59,7 @@ class OperationsReader:
             replies, tokens = replies + row.replies, tokens + row.tokens_in + row.tokens_out
             for currency, cost in row.costs.items():
                 costs[currency] += cost
-        failures = 0
-        async for _ in self.journal.stream_records(since=f"{MODEL_MS // 1000}s", kinds=("model.down",)):
-            failures += 1
+        downs = self.journal.stream_records(since=f"{MODEL_MS // 1000}s", kinds=("model.down",))
         self.state = OperationsState(
             loaded_ms=now_ms,
             stuck=tuple(await list_stuck_lanes(self.letters.redis, self.letters.keys)),
@@ -69,7 +67,7 @@ class OperationsReader:
             replies=replies,
             tokens=tokens,
             costs=dict(costs),
-            failures=failures,
+            failures=len([one async for one in downs]),
         )
         return self.state
 
