@@ -31,11 +31,9 @@ class NativeFormat:
     manual: str = ""
 
     def build_extra_body(self, tools: Sequence[Tool]) -> str:
-        return (
-            f'"tools":{json.dumps([build_function_schema(tool) for tool in tools], ensure_ascii=False)}'
-            if tools
-            else ""
-        )
+        if not tools:
+            return ""
+        return f'"tools":{json.dumps([build_function_schema(tool) for tool in tools], ensure_ascii=False)}'
 
     def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
         if (decision := check_unusable_reply(reply)) is not None:

@@ -29,15 +29,7 @@ from bot.agent.formats.arguments import (
 from bot.agent.formats.labels import LABEL, OBSERVATION_START
 from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payload
 from bot.agent.formats.reply_text import EMPTY, UNCLOSED, cut_first_sentence, cut_imitations, strip_thinking
-from bot.agent.model import (
-    Decision,
-    FinalAnswer,
-    MalformedReply,
-    ModelReply,
-    ReplyFormat,
-    ToolCallRequest,
-    ToolCalls,
-)
+from bot.agent.model import Decision, FinalAnswer, MalformedReply, ModelReply, ReplyFormat, ToolCallRequest, ToolCalls
 from tools.characters import show_invisible
 from tools.spec import Gate
 from tools.tool import Tool
