@@ -187,11 +187,9 @@ UNSAID = frozenset(
 @lru_cache(maxsize=512)
 def _build_schema(args: type[BaseModel]) -> Mapping[str, Any]:
     schema = args.model_json_schema(schema_generator=_UntitledSchema)
-    return (
-        schema
-        if issubclass(args, RootModel)
-        else {name: one for name, one in _strip_schema(schema).items() if one != {}}
-    )
+    if issubclass(args, RootModel):
+        return schema
+    return {name: one for name, one in _strip_schema(schema).items() if one != {}}
 
 
 def _strip_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

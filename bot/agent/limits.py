@@ -124,8 +124,7 @@ class PriceTable(BaseModel):
 def parse_prices(text: str) -> PriceTable:
     """Parse the table in a TOML text. Raises `ValueError` with what is wrong in the text."""
     try:
-        read = tomllib.loads(text, parse_float=Decimal)
-        return PriceTable.model_validate({"currency": "", "models": {}, **read})
+        return PriceTable.model_validate({"currency": "", "models": {}, **tomllib.loads(text, parse_float=Decimal)})
     except ValidationError as error:
         wrong = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False))
         raise ValueError("; ".join(wrong)) from error

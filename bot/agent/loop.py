@@ -29,7 +29,7 @@ from bot.agent.model import (
     ToolCalls,
     attach_details,
 )
-from bot.agent.prompt import build_tools_message, cut_older_turns, dump_messages
+from bot.agent.prompt import build_tools_message, cut_older_turns, dump_message, dump_messages
 from bot.agent.tool_executor import (
     ProposalCheck,
     ReadCache,
@@ -250,9 +250,9 @@ class AgentLoop:
             if wrong and decision.prose:  # after one correction, words again are the answer
                 return FinalAnswer(decision.prose)
             context.state.malformed += 1
-            wrong = [_build_loop_note(f"Your last reply could not be used: {decision.problem}")]
+            wrong = [dump_message("system", f"Your last reply could not be used: {decision.problem}")]
             if decision.reply:
-                wrong.insert(0, json.dumps({"role": "assistant", "content": decision.reply}, ensure_ascii=False))
+                wrong.insert(0, dump_message("assistant", decision.reply))
         raise RunHalted(StopReason.MALFORMED)
 
     async def _finish_answer(self, context: RunContext, answer: FinalAnswer) -> ToolCalls | RunFinished:
@@ -272,8 +272,8 @@ class AgentLoop:
                 prose = decision.prose if isinstance(decision, MalformedReply) else ""
                 better = decision.text if isinstance(decision, FinalAnswer) else prose
                 if isinstance(decision, ToolCalls) or (len(better) < MAX_CALL and _CALL.fullmatch(better)):
-                    said = json.dumps({"role": "assistant", "content": text}, ensure_ascii=False)
-                    again = await self._request_usable_decision(context, said, _build_loop_note(found.doubt))
+                    more = dump_message("assistant", text), dump_message("system", found.doubt)
+                    again = await self._request_usable_decision(context, *more)
                     if isinstance(again, ToolCalls):
                         return again
                     better = again.text
@@ -295,7 +295,7 @@ class AgentLoop:
             server_tools = self.get_tool_prompt(state).server_tools
             context.head[:] = [
                 *rewrite_native_messages(map(style.format_history_message, messages)),
-                _build_loop_note(self.get_tool_prompt(state).instructions),
+                dump_message("system", self.get_tool_prompt(state).instructions),
                 *(dump_messages([build_tools_message(server_tools)]) if server_tools else []),
             ]
         sheet = self.get_tool_prompt(state)
@@ -437,7 +437,3 @@ class AgentLoop:
 def _read_timer_s() -> float:
     """Read the monotonic clock of the event loop (s)."""
     return asyncio.get_running_loop().time()
-
-
-def _build_loop_note(text: str) -> str:
-    return json.dumps({"role": "system", "content": text}, ensure_ascii=False)

@@ -159,16 +159,13 @@ class ReplyFormat(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def manual(self) -> str:
+        """The system message's instructions about replies and tools, to be filled with tools (`fill_instructions`), so
+        that every run gets the same text and providers cache it. Empty if the endpoint takes schemas."""
+
     def build_extra_body(self, tools: Sequence[Tool]) -> str:
         """Return the members of a request besides its messages, as JSON separated by commas, or an empty text."""
-
-    def render_instructions(self, tools: Sequence[Tool]) -> str:
-        """Return the system message's instructions about replies, and about tools if the endpoint takes no schemas.
-        Every run gets the same text, so that providers cache it."""
-
-    def describe_server_tools(self, tools: Sequence[Tool]) -> str:
-        """Return the description of tools whose cards others have written, if the endpoint takes no schemas. The
-        description needs a message of its own, because untrusted text may not enter the system message."""
 
     def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
         """Parse the decision in a reply. `most` limits the calls in one reply. `tools` are those that the reply may

@@ -86,10 +86,9 @@ def render_company_rules(tone: str = "", policy: str = "") -> str:
 
 
 def dump_system_message(manual: str = "", house: str = "") -> str:
-    """Return the first message as JSON: rules, instructions for replies (`ReplyFormat.render_instructions`), and the
+    """Return the first message as JSON: rules, instructions for replies (`ReplyFormat.manual`), and the
     company's part (`house`). The text is long and equal for everybody, so all runs share one copy."""
-    message = {"role": "system", "content": "\n".join([RULES, *filter(None, (manual, house))])}
-    return sys.intern(json.dumps(message, ensure_ascii=False))
+    return sys.intern(dump_message("system", "\n".join([RULES, *filter(None, (manual, house))])))
 
 
 def build_facts_message(person: Person, manager: Person | None) -> dict[str, Any]:
@@ -129,6 +128,10 @@ def build_user_message(
 FILES_START = "<files>"
 """The start of the part of a message that lists the files that were sent."""
 FILES_NOTE = "Sent by them. The program puts them on the request that they make next by itself."
+
+
+def dump_message(role: str, content: str) -> str:
+    return json.dumps({"role": role, "content": content}, ensure_ascii=False)
 
 
 def dump_messages(messages: Sequence[dict[str, Any]]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bot.agent.model import ReplyFormat, ToolCallRequest, ToolCalls
-from bot.agent.prompt import CALLED
+from bot.agent.prompt import CALLED, dump_message
 from bot.agent.request_numbers import IDENTIFIER
 from bot.agent.tool_executor import CALL_MISTAKES
 from bot.agent.tool_search import FIND
@@ -56,8 +56,7 @@ def format_history(sent: Sequence[HistoryMessage], style: ReplyFormat) -> list[s
                 or not any(later.startswith(begun) for later in later_lines)
             ]
             later_lines += kept
-            whole = {"role": "user", "content": "\n".join((head, *kept, end))}
-            message = json.dumps(whole, ensure_ascii=False) if kept else ""
+            message = dump_message("user", "\n".join((head, *kept, end))) if kept else ""
         if message:
             messages.append(style.format_history_message(message))
     return messages[::-1]

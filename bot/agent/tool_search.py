@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import Field
 
+from bot.agent.formats.tool_descriptions import describe_tools, fill_instructions
 from bot.agent.model import ReplyFormat
 from bot.core.i18n import load_sentences, translate
 from tools.handbook.ranking import Bm25Index, build_index, expand_query, extract_terms
@@ -267,8 +268,8 @@ class ToolSelector:
             self._sheets[key] = ToolPrompt(
                 tools=tools,
                 extra_body=style.build_extra_body(tools),
-                instructions=style.render_instructions(own),
-                server_tools=style.describe_server_tools(server_tools),
+                instructions=fill_instructions(style.manual, own) if style.manual else "",
+                server_tools=describe_tools(server_tools) if style.manual else "",
                 callable_tools=[*tools, *(one for one in self.own if one not in tools)],
             )
         return self._sheets[key]

@@ -6,7 +6,7 @@ brings its kinds along (`bot.features.contract`)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import or_
@@ -36,7 +36,7 @@ from bot.core.errors import (
 from bot.core.records import OpenCard, is_newer_record
 from bot.core.work_items import ButtonPressed, OpenSet, RelayEngineEvent, find_sender
 from bot.features.collected import Features
-from bot.features.contract import Work
+from bot.features.contract import Work, Writes
 from bot.features.shipped import MODELS as FEATURE_MODELS
 from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
@@ -106,8 +106,8 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
     async def give_up_opening(item: LaneItem, work: OpenCard) -> Sequence[Write]:
         return notify_undelivered(work)
 
-    def build_card_end(model: type[FrozenModel], end: Callable[..., Awaitable[Sequence[Write]]]) -> Work[Any]:
-        """Build the work that ends a card, also when it failed every time."""
+    def build_card_end(model: type[FrozenModel], end: Callable[[Cards, LaneItem, Any], Writes]) -> Work[Any]:
+        """A card ends the same way when its end has failed every time."""
         return Work(model=model, handle=lambda lease, work: end(cards, lease.item, work), give_up=partial(end, cards))
 
     async def relay_event(lease: Lease, work: RelayEngineEvent) -> Sequence[Write]:

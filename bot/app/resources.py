@@ -180,7 +180,6 @@ def build_stores(settings: Settings, services: Services, timing: Timing, redis: 
         keys,
         lease_ms=int(settings.lease_seconds * 1000),
         max_tries=timing.max_tries,
-        cap=timing.max_lane_items,
         record_kind=RECORD_KIND,
         companion_suffix=SHOW_SUFFIX,
         confirmation=confirmation,

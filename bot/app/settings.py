@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dotenv import dotenv_values
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.app.setting_names import EnvironmentName, find_variable_references, find_wrong_names, read_env_file
 from bot.core.errors import SettingsError
@@ -332,6 +332,16 @@ class Settings(BaseSettings, allow_inf_nan=False):
 
 
 _KNOWN_NAMES = frozenset(name.upper() for name in Settings.model_fields)
+
+
+class IsolatedSettings(Settings):
+    """Settings from its arguments alone; this machine's environment has no influence."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *args: Any, **others: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
 
 
 def _mask_value(value: object, secrets: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from slack_bolt.async_app import AsyncApp
 
@@ -21,7 +22,7 @@ from bot.platforms.slack.channel import SlackChannel
 from bot.platforms.slack.channel_readers import SlackReaderClassifier
 from bot.platforms.slack.directory import SlackMembers
 from bot.platforms.slack.files import SlackFileSource
-from bot.platforms.slack.home_listeners import SlackHome
+from bot.platforms.slack.home_listeners import publish_home
 from bot.platforms.slack.listeners import SlackListeners
 from bot.platforms.slack.missed_messages import LastSeenStore, MissedMessages
 from bot.platforms.slack.web_client import identify_bot, open_web_client
@@ -67,7 +68,7 @@ async def open_slack(settings: Settings, services: Services, stores: Stores, tim
                 directory=directory,
                 reader_classifier=SlackReaderClassifier(client, directory),
                 file_source=SlackFileSource(client),
-                publish_home=SlackHome(client, channel, directory).publish_home,
+                publish_home=partial(publish_home, client, channel, directory),
                 connect=connect,
                 gate=gate,
             )

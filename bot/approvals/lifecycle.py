@@ -243,8 +243,7 @@ def bury_press(cards: Cards, lease: Lease, click: Click) -> Sequence[Write]:
     ended = _resolve_stranded(lease.item, cards.stores.approvals.read_from_lease(lease), click)
     if ended is None:
         return []
-    refresh = request_refresh(ended.id, f"refresh:{lease.item.id}")
-    return [*build_end_writes(cards, lease.item, ended), refresh]
+    return [*build_end_writes(cards, lease.item, ended), request_refresh(ended.id, f"refresh:{lease.item.id}")]
 
 
 async def give_up_expiry(cards: Cards, item: LaneItem, work: ExpireCard) -> Sequence[Write]:

@@ -50,12 +50,8 @@ def read_form_answers(proposal: Proposal, choice: CardChoice, click: Click) -> d
     names = {field.name for field in choice.inputs}
     form = {name: text for name, text in (click.form or {}).items() if name in names}
     draft = get_draft(proposal, click.person)
-    if (
-        draft
-        and not choice.fields
-        and choice.fixed_args.get("decision") == "approve"
-        and can_take_draft(proposal, choice)
-    ):
+    is_plain_approval = not choice.fields and choice.fixed_args.get("decision") == "approve"
+    if draft and is_plain_approval and can_take_draft(proposal, choice):
         form[OPINION_FIELD] = draft
     return form
 

@@ -9,18 +9,7 @@ from typing import cast
 from zoneinfo import ZoneInfo
 
 from bot.approvals.opinion_drafts import fill_draft, list_draft_fields
-from bot.chat.messages import (
-    Button,
-    Card,
-    Click,
-    Dialog,
-    FormInput,
-    Moment,
-    NamedPeople,
-    NamedPerson,
-    Post,
-    RichText,
-)
+from bot.chat.messages import Button, Card, Click, Dialog, FormInput, Moment, NamedPeople, NamedPerson, Post, RichText
 from bot.core.i18n import (
     describe_matter,
     load_sentences,
@@ -151,8 +140,7 @@ def render_first_line(approval: Approval, reader: Person) -> str:
 def _render_last_line(approval: Approval, reader: Person, names: Names, is_shared: bool) -> str:
     """Render the outcome of the card and its subject."""
     outcome = describe_outcome(approval, reader, names, is_shared=is_shared)
-    matter = describe_matter(approval.proposal, reader)
-    return translate("card.over", reader.language, outcome=outcome, matter=matter)
+    return translate("card.over", reader.language, outcome=outcome, matter=describe_matter(approval.proposal, reader))
 
 
 def is_watcher(approval: Approval, reader: Person) -> bool:

@@ -64,7 +64,7 @@ async def notify_backlog_cleared(turns: Turns, lease: Lease, work: BacklogCleare
     journal_write = turns.stores.journal.build_record_write(
         lease.lane, "lane.caught_up", person=person, channel=channel
     )
-    return [build_overflow_end(turns.stores.keys, lease.lane), journal_write]
+    return [Delete(_build_overflow_key(turns.stores.keys, lease.lane)), journal_write]
 
 
 async def notify_sender(turns: Turns, sender: ItemSender, code: str, id: str) -> None:
@@ -95,11 +95,6 @@ async def start_overflow(redis: Redis, keys: Keys, lane: str, id: str) -> bool:
     overflow ends. Raises StoreUnavailableError."""
     key = _build_overflow_key(keys, lane)
     return bool(await redis.set(key, id, nx=True, px=MAX_SILENCE_MS)) or await redis.get(key) == id
-
-
-def build_overflow_end(keys: Keys, lane: str) -> Write:
-    """Build the write that marks the overflow as ended, for the commit that announces the end."""
-    return Delete(_build_overflow_key(keys, lane))
 
 
 def _build_overflow_key(keys: Keys, lane: str) -> str:

@@ -20,7 +20,7 @@ from bot.conversation.endings import DeliveryResult, render_receipt
 from bot.conversation.turn_context import TurnContext, Turns
 from bot.core import metrics
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall
-from bot.core.i18n import format_amount, translate
+from bot.core.i18n import translate
 from bot.core.records import OpenCard, Run, RunResult, RunStatus
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from bot.core.work_items import AppendDirectHistory
@@ -28,6 +28,7 @@ from bot.queue.lanes import CheckpointResult
 from bot.queue.writes import AppendHistory, EnqueueItem, Write
 from tools.catalog import TOOLS
 from tools.spec import Person, Privacy
+from tools.workflow.engine.state import format_decimal
 
 WAITING_NOTE = "a card was brought and waits for its button: {tool}"
 CANCELLED_NOTE = "the person took the card back: nothing was done"
@@ -141,7 +142,7 @@ def _build_run_figures(state: RunState) -> dict[str, Any]:
         "malformed": state.malformed,
         "model": state.model,
     }
-    figures |= {"cost": format_amount(state.cost), "currency": state.currency} if state.currency else {}
+    figures |= {"cost": format_decimal(state.cost), "currency": state.currency} if state.currency else {}
     figures |= {"unpriced": state.unpriced} if state.unpriced else {}
     return figures | ({"claimed": state.claims, "supported": state.supported_claims} if state.claims else {})
 

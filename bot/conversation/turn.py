@@ -83,8 +83,7 @@ async def _refuse_stranger(turns: Turns, lease: Lease, message: Message) -> Sequ
     """Tell guests that they are not served, where that disturbs nobody else."""
     person = await turns.platform.directory.find_person(message.person)
     if person is not None and message.place.direct:
-        text = translate("turn.stranger", person.language)
-        await endings.post_notice(turns, lease, message, text, key="stranger")
+        await endings.post_notice(turns, lease, message, translate("turn.stranger", person.language), key="stranger")
     why = "not a member who can be served"
     return [run_recorder.build_journal_write(turns, message, "message.ignored", text=why)]
 

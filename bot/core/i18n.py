@@ -128,12 +128,6 @@ def detect_terminal_language() -> str:
     return "zh" if next(filter(None, named), "").startswith("zh") else "en"
 
 
-def format_amount(amount: Decimal) -> str:
-    """Format an amount without an exponent and without trailing zeros: `0.0123`."""
-    text = f"{amount:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 def shorten_text(text: str, most: int) -> str:
     """Return the text on one line, at most `most` characters long."""
     flat = " ".join(text.split())

@@ -16,14 +16,10 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from tools.spec import Privacy, ToolError
 
 
-def format_canonical_json(args: Mapping[str, Any]) -> str:
-    """Format arguments in their canonical spelling, for hashing: sorted keys, no spaces, UTF-8."""
-    return json.dumps(args, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-
-
 def fingerprint_call(tool: str, args: Mapping[str, Any]) -> str:
-    """The SHA-256 of tool and canonical arguments."""
-    return hashlib.sha256(f"{tool}\n{format_canonical_json(args)}".encode()).hexdigest()
+    """The SHA-256 of tool and arguments in their canonical spelling: sorted keys, no spaces, UTF-8."""
+    canonical = json.dumps(args, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(f"{tool}\n{canonical}".encode()).hexdigest()
 
 
 M = TypeVar("M", bound=BaseModel)

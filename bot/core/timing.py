@@ -32,7 +32,6 @@ class Timing:
     trim_pause_s: float = 3_600.0
     """Time between two deletions of old records from the journal."""
     max_tries: int = 5
-    max_lane_items: int = 500
     backoff_ms: int = 500
     clock: Clock = field(default_factory=Clock)
     """The parts take `Stores.clock`, which is this one, corrected."""

@@ -33,11 +33,9 @@ async def notify_writer(core: Core, lease: Lease, change: MessageChanged) -> Seq
     changed."""
     message = change.message
     run, approval = await _find_open_card(core, message)
-    if (
-        run is None
-        or approval is None
-        or not (change.is_deleted or message.text != (run.changed_message or run.message).text)
-    ):
+    if run is None or approval is None:
+        return []
+    if not change.is_deleted and message.text == (run.changed_message or run.message).text:
         return []
     code, choice = ("deleted", TAKE_BACK) if change.is_deleted else ("changed", READ_AGAIN)
     if change.is_deleted or run.changed_message is None:

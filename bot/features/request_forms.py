@@ -29,13 +29,7 @@ from tools.languages import LANGUAGES, choose_words
 from tools.mail.send_email import MAX_SUBJECT, SEND_EMAIL
 from tools.people.names import find_people, get_person_language
 from tools.platform_ids import FILE_ID
-from tools.requests.form_pages import (
-    PAGES,
-    FormTooLongError,
-    build_form_page,
-    list_form_problems,
-    list_needed_fields,
-)
+from tools.requests.form_pages import PAGES, FormTooLongError, build_form_page, list_form_problems, list_needed_fields
 from tools.requests.processes import START_PROCESS
 from tools.spec import Caller, DialogField, TextRef, ToolError
 from tools.tool import Tool, ToolContext
@@ -183,8 +177,8 @@ class RequestForms:
         is_first, names = form.page == 0, {field.name for field in page.fields}
         carried = values if form.offer else form.earlier
         has_more = page.has_more and form.page + 1 < PAGES
-        has_choice = form.has_choice and is_first and len(processes) > 1
-        choices = [(one.key, choose_words(one.form.title, language)) for one in processes if has_choice]
+        offered = processes if form.has_choice and is_first and len(processes) > 1 else ()
+        choices = [(one.key, choose_words(one.form.title, language)) for one in offered]
         inputs, notes = list[FormInput](), list[str]()
         for field in page.fields:
             is_by_rules = field.name in process.deciding_names

@@ -7,17 +7,15 @@ approved, so all of its text is quoted."""
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from bot.agent.model import MeteredModel, Model, ModelReply
-from bot.agent.prompt import escape_tags, quote_name
+from bot.agent.prompt import dump_message, escape_tags, quote_name
 from bot.approvals.delivery import update_copies
 from bot.approvals.lifecycle import build_journal_write, build_refresh_request
 from bot.approvals.render import ADVICE_LABEL, describe_card_fields
@@ -129,16 +127,10 @@ MAX_HANDBOOK_LENGTH = 20_000
 """Characters of the handbook that are sent: whole sections, the most relevant ones."""
 
 
-class Recommendation(StrEnum):
-    APPROVE = "approve"
-    REJECT = "reject"
-    UNCLEAR = "unclear"
-
-
 class Suggestion(BaseModel):
     """The model's suggestion on a request."""
 
-    recommendation: Recommendation
+    recommendation: Literal["approve", "reject", "unclear"]
     reasons: list[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]] = Field(min_length=1)
 
     @property
@@ -166,12 +158,9 @@ class Suggester:
                     "\n".join(value for _, value in facts), MAX_HANDBOOK_LENGTH
                 )
                 rules = RULES.format(most=MAX_REASONS, language=translate("language.in_english", language))
-                messages = [
-                    {"role": "system", "content": rules + (HANDBOOK + handbook if handbook else "")},
-                    {"role": "user", "content": content},
-                ]
-                asked = [json.dumps(one, ensure_ascii=False) for one in messages]
-                reply = await self.model.request_reply(asked, "", timeout_s=self.timeout_s)
+                rules += HANDBOOK + handbook if handbook else ""
+                messages = [dump_message("system", rules), dump_message("user", content)]
+                reply = await self.model.request_reply(messages, "", timeout_s=self.timeout_s)
         except HandbookError as wrong:
             log.warning("advice.none", error=str(wrong))
             return None

@@ -11,14 +11,12 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from dotenv.parser import parse_stream
 from pydantic import SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
-from bot.app.settings import Settings, list_wrong_values, require_valid_settings
+from bot.app.settings import IsolatedSettings, Settings, list_wrong_values, require_valid_settings
 from bot.core.errors import CountersignError, SettingsError
 from bot.people.directory_file import read_directory_file
 from bot.redis.address import parse_redis_url
@@ -117,21 +115,11 @@ def is_secret_setting(name: str) -> bool:
     return SecretStr in getattr(Settings.model_fields[name.lower()].annotation, "__args__", ())
 
 
-class _FileSettings(Settings):
-    """Settings of a file alone, without the environment."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *args: Any, **others: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings,)
-
-
 def require_consistent_values(values: Mapping[str, str]) -> None:
     """Check the values of a file against one another. Raises SettingsError."""
     known = {name.lower(): value for name, value in values.items() if name.lower() in Settings.model_fields}
     try:
-        require_valid_settings(_FileSettings(**known))  # type: ignore[arg-type]
+        require_valid_settings(IsolatedSettings(**known))  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError("; ".join(list_wrong_values(error))) from None
 

@@ -13,6 +13,7 @@ from bot.platforms.feishu.channel import encode_content
 from bot.platforms.feishu.client import FeishuClient, identify_bot, open_feishu_client
 from bot.platforms.feishu.connection import explain_refusal
 from bot.platforms.feishu.values import CancelValue, build_value
+from bot.platforms.shared import list_mappings
 from tools.platform_ids import PERSON_ID
 
 Finding = tuple[Literal["ok", "warn", "fail"], str]
@@ -66,10 +67,9 @@ async def check_feishu(app: FeishuApp, mode: Literal["long", "http"]) -> AsyncIt
 
 async def _check_scopes(client: FeishuClient) -> Finding:
     try:
-        told = (await client.call("GET", "application/v6/scopes")).get("scopes")
+        rows = list_mappings((await client.call("GET", "application/v6/scopes")).get("scopes"))
     except ChatRefusedError as refused:
         return "warn", f"Feishu does not say which permissions the app has ({refused.code})"
-    rows = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
     has = {one.get("scope_name") for one in rows if one.get("grant_status") == GRANTED}
     if lacking := [choices[0] for choices in SCOPES if not has & {*choices}]:
         cure = f"add them under {CONSOLE} → Permissions & Scopes, and publish a version"

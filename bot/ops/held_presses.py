@@ -59,11 +59,9 @@ async def _choose_replacement(scripts: ScriptRunner, body: str, is_kept_here: Ca
         is_decided = approval.state is ApprovalState.DECIDED
         if not is_decided or approval.effect not in (EffectState.NONE, EffectState.STARTED):
             return ""
-        tries = max(approval.attempts, 1)
-        unknown = approval.model_copy(update={"effect": EffectState.UNKNOWN, "attempts": tries})
+        unknown = approval.model_copy(update={"effect": EffectState.UNKNOWN, "attempts": max(approval.attempts, 1)})
         put = EnqueueItem(unknown.id, f"withdrawn:{unknown.id}:{unknown.press_id}", SettleCard().model_dump_json())
-        writes = (*approvals.build_close_writes(unknown), put)
-        await apply_writes(redis, keys, keys.get_partition(unknown.id), writes)
+        await apply_writes(redis, keys, keys.get_partition(unknown.id), (*approvals.build_close_writes(unknown), put))
         return stale
     if approval.state is ApprovalState.OPEN:
         choice = find_choice(approval.proposal, click.choice)

@@ -153,8 +153,7 @@ async def settle_since_copy(
             continue
         settle = SettleCard(is_silent=bool(journal.ended_runs & {end.run, *(one.run for one in approval.waiters)}))
         put = EnqueueItem(ended.id, f"settle:{ended.id}:{end.at_ms}", settle.model_dump_json())
-        writes = (*approvals.build_close_writes(ended), put)
-        await apply_writes(redis, keys, keys.get_partition(ended.id), writes)
+        await apply_writes(redis, keys, keys.get_partition(ended.id), (*approvals.build_close_writes(ended), put))
         settlement.settled.append(end)
     settlement.dropped_messages = await _drop_answered_messages(scripts, journal.ended_runs | journal.acting_runs)
     return settlement

@@ -101,19 +101,17 @@ class ConversationHistory:
     @property
     def tokens(self) -> int:
         """The cost of the whole history."""
-        turn_tokens = (
-            parse_running_sum(self.stored_entries[-1]) - _compute_sum_before(self.stored_entries[0])
-            if self.stored_entries
-            else 0
-        )
-        return turn_tokens + (parse_tokens(self.stored_summary) if self.stored_summary else 0)
+        tokens = parse_tokens(self.stored_summary) if self.stored_summary else 0
+        if entries := self.stored_entries:
+            tokens += parse_running_sum(entries[-1]) - _compute_sum_before(entries[0])
+        return tokens
 
     @property
     def has_gap(self) -> bool:
         """Whether turns between the summary and the first entry were dropped for lack of room."""
-        return bool(self.stored_summary and self.stored_entries) and _compute_sum_before(
-            self.stored_entries[0]
-        ) > parse_running_sum(self.stored_summary)
+        if not (self.stored_summary and self.stored_entries):
+            return False
+        return _compute_sum_before(self.stored_entries[0]) > parse_running_sum(self.stored_summary)
 
     def __bool__(self) -> bool:
         return bool(self.stored_summary) or self.start < len(self.stored_entries)

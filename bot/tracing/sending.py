@@ -37,20 +37,20 @@ class SpanSender:
     read: Reader
     sent: int = 0
     dropped: int = 0
+    queue: asyncio.Queue[Run] = field(default_factory=lambda: asyncio.Queue(QUEUED))
     _well: bool = True
-    _queue: asyncio.Queue[Run] = field(default_factory=lambda: asyncio.Queue(QUEUED))
 
     def enqueue_run(self, run: Run) -> None:
         """Enqueue a run to be sent later. Never waits, never raises."""
         try:
-            self._queue.put_nowait(run)
+            self.queue.put_nowait(run)
         except asyncio.QueueFull:
             self._count_dropped("the queue is full")
 
     async def send_forever(self) -> None:
         """Send queued runs for ever."""
         while True:
-            run = await self._queue.get()
+            run = await self.queue.get()
             try:
                 if not await self.send_run(await self.read(run)):
                     self._count_dropped("the endpoint did not take them")
@@ -65,7 +65,7 @@ class SpanSender:
                 log.debug("a trace could not be sent", exc_info=True)
                 self._count_dropped(type(error).__name__)
             finally:
-                self._queue.task_done()
+                self.queue.task_done()
 
     async def send_run(self, line: ExportedRun) -> bool:
         """Send one run now; False if the endpoint did not accept it."""
@@ -80,16 +80,6 @@ class SpanSender:
             log.warning("traces are dropped until they can be sent", why=why)
         self._well = False
 
-    async def flush_queue(self) -> None:
-        """Wait until queued runs are sent, at most LAST_S."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._queue.join(), LAST_S)
-
-    @property
-    def lost_count(self) -> int:
-        """The number of runs that were not sent, once sending has ended."""
-        return self.dropped + self._queue.qsize()
-
 
 @asynccontextmanager
 async def open_span_sender(exporter: OTLPSpanExporter, spans: SpanBuilder, read: Reader) -> AsyncIterator[SpanSender]:
@@ -98,12 +88,13 @@ async def open_span_sender(exporter: OTLPSpanExporter, spans: SpanBuilder, read:
     working = asyncio.create_task(one.send_forever(), name="traces")
     try:
         yield one
-        await one.flush_queue()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(one.queue.join(), LAST_S)
     finally:
         one.exporter.shutdown()  # ends a retry that is in progress
         await cancel_and_wait([working])
-        if one.lost_count:
-            log.warning("traces were dropped", dropped=one.lost_count, sent=one.sent)
+        if lost := one.dropped + one.queue.qsize():
+            log.warning("traces were dropped", dropped=lost, sent=one.sent)
 
 
 def build_exporter(base: str, whole: str, headers: str) -> OTLPSpanExporter:

@@ -84,6 +84,7 @@ class SpanBuilder:
         called = [one.began_ms + (one.ms or 0) for one in line.steps if one.began_ms]
         ends = line.ended_ms or max([line.started_ms, *replied, *called])  # the last known time
         content = line.content
+        answer = content.answer if content else ""
         more: Attributes = {
             "gen_ai.agent.name": AGENT,
             "user.id": line.person,
@@ -97,11 +98,7 @@ class SpanBuilder:
             "countersign.supported": line.supported,
             **_build_usage_attributes(line.tokens_in, line.tokens_cached, line.tokens_out),
             **({"gen_ai.input.messages": _format_message("user", content.message)} if content else {}),
-            **(
-                {"gen_ai.output.messages": _format_message("assistant", content.answer)}
-                if content and content.answer
-                else {}
-            ),
+            **({"gen_ai.output.messages": _format_message("assistant", answer)} if answer else {}),
         }
         root = self._start_operation_span(line, "invoke_agent", AGENT, line.started_ms, None, SpanKind.INTERNAL, more)
         within = set_span_in_context(root, Context())
@@ -198,5 +195,4 @@ def _build_usage_attributes(tokens_in: int, cached: int, tokens_out: int) -> Att
 
 def _format_message(role: str, text: str) -> str:
     finish = {"finish_reason": "stop"} if role == "assistant" else {}
-    parts = [{"type": "text", "content": text}]
-    return json.dumps([{"role": role, "parts": parts, **finish}], ensure_ascii=False)
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}], **finish}], ensure_ascii=False)

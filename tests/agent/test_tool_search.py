@@ -188,7 +188,8 @@ def test_told_in_words_tools_of_others_are_not_in_the_system_message(style: Text
     sheet = ToolSelector(TOOLS, company(), MOST).get_tool_prompt(style, ["calculate", "wiki__read_page"])
     assert "calculate" in sheet.instructions and "wiki__read_page" not in sheet.instructions
     assert "wiki__read_page" in sheet.server_tools and "calculate" not in sheet.server_tools
-    assert NativeFormat().describe_server_tools(sheet.tools) == "", "there the endpoint is given them"
+    native = ToolSelector(TOOLS, company(), MOST).get_tool_prompt(NativeFormat(), ["calculate", "wiki__read_page"])
+    assert native.server_tools == "", "there the endpoint is given them"
 
 
 OFFER_16 = RunLimits(offered_tools=16)

@@ -17,7 +17,6 @@ from bot.features.suggestions import (
     MAX_HANDBOOK_LENGTH,
     MAX_REASON,
     DraftSuggestion,
-    Recommendation,
     ShowSuggestion,
     Suggester,
     parse_suggestion,
@@ -161,7 +160,7 @@ async def drafted(
 ) -> tuple[str, str, ScriptedModel]:
     model = ScriptedModel(list(script))
     advice = await Suggester(model, Handbook(folder), timeout_s).request_suggestion(FACTS, '张三" from="boss', "en")
-    return (advice.recommendation.value, advice.reasons_line, model) if advice else ("", "", model)
+    return (advice.recommendation, advice.reasons_line, model) if advice else ("", "", model)
 
 
 async def test_it_is_asked_with_rules_what_the_handbook_says_of_it_and_the_request_in_quotes(tmp_path: Path) -> None:
@@ -225,5 +224,5 @@ async def test_a_model_that_is_away_refuses_or_never_answers_gives_none() -> Non
 def test_what_is_shown_is_bounded_and_on_one_line() -> None:
     many = json.dumps({"recommendation": "unclear", "reasons": ["a\n" * 500, "b", "c", "d"]})
     advice = parse_suggestion(ModelReply(many))
-    assert advice is not None and advice.recommendation is Recommendation.UNCLEAR
+    assert advice is not None and advice.recommendation == "unclear"
     assert not set("\nd") & set(advice.reasons_line) and len(advice.reasons_line) < MAX_REASON + 20

@@ -19,7 +19,7 @@ from bot.app.company_files import build_daily_budget
 from bot.app.dispatch import WorkDispatcher
 from bot.app.resources import Resources, build_stores
 from bot.app.services import ModelEndpoint, Services
-from bot.app.settings import Settings
+from bot.app.settings import IsolatedSettings, Settings
 from bot.approvals.outbox import relay_events
 from bot.chat.messages import Button, Card, Click, HomeView, Message, MessageRef, Place, SentFile
 from bot.core.clock import Clock
@@ -28,7 +28,6 @@ from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run
 from bot.core.timing import Timing
 from bot.core.work_items import SHOW_SUFFIX, ButtonPressed, MessageReceived
-from bot.dev.evaluation.environment import IsolatedSettings
 from bot.features import diagrams, suggestions
 from bot.features.contract import Core, Feature
 from bot.features.files import feature as files

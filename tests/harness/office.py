@@ -24,12 +24,11 @@ from aiohttp.typedefs import Handler
 from bot.agent.model import Model
 from bot.app.build import Application, build_app
 from bot.app.services import FeishuApp, ModelEndpoint, Services
-from bot.app.settings import Settings
+from bot.app.settings import IsolatedSettings, Settings
 from bot.core.clock import Clock
 from bot.core.timing import Timing
 from bot.dev.evaluation.environment import (
     AdjustableClock,
-    IsolatedSettings,
     has_pending_work,
     save_languages,
     serve_workspace_and_model,

@@ -99,12 +99,8 @@ def build_change_fields(
         if was != now:
             is_long = max(map(len, (*was.values(), *now.values()))) > MAX_CHANGE
             label = write_value(TextRef(key="label.days") if field.label == "days" else field.label)
-            params = {"label": label, "old": was, "new": now}
-            changed.append(
-                TextRef(key="fact.changed_text", params={"label": label})
-                if is_long
-                else TextRef(key="fact.changed", params=params)
-            )
+            params: dict[str, Any] = {"label": label} if is_long else {"label": label, "old": was, "new": now}
+            changed.append(TextRef(key="fact.changed_text" if is_long else "fact.changed", params=params))
     rest = TextRef(key="fact.unchanged" if is_same else "fact.reads_the_same")
     return tuple(CardField(label="changed", value=one) for one in changed or [rest])
 

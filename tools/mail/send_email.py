@@ -19,13 +19,7 @@ from tools.languages import choose_words
 from tools.mail.completeness import require_complete_draft
 from tools.mail.smtp import encode_domain
 from tools.people.identities import identify_people
-from tools.people.names import (
-    choose_name,
-    join_in_both_languages,
-    list_names_by_language,
-    load_person,
-    resolve_person,
-)
+from tools.people.names import choose_name, join_in_both_languages, list_names_by_language, load_person, resolve_person
 from tools.requests.status import resolve_task
 from tools.spec import (
     CardChoice,

@@ -51,11 +51,8 @@ def parse_read_result(server: McpServer, tool: McpTool, result: Any, page: int =
         shown, more = slice_page(pages, page, 1)
         data |= {"result": shown[0] if shown else None, "page": page, "pages": len(pages)}
         data |= {"more": f"the same call with {PAGE_ARGUMENT}: {more}"} if more else {}
-        data |= (
-            {"cut": f"of {length} characters, no more than {MAX_PAGES * PAGE_LENGTH} can be read"}
-            if length > MAX_READ_LENGTH
-            else {}
-        )
+        if length > MAX_READ_LENGTH:
+            data["cut"] = f"of {length} characters, no more than {MAX_PAGES * PAGE_LENGTH} can be read"
     return ToolOutcome(data=data, summary=TextRef(key="result.server", params={"server": tool.server}))
 
 
@@ -74,11 +71,8 @@ def split_result_pages(content: Any) -> list[Any]:
         name = max(lists, key=lambda one: lists[one], default="")
         rest = {key: one for key, one in content.items() if key != name}
         beside = len(json.dumps({**rest, name: []}, ensure_ascii=False))
-        groups = (
-            _group_elements(content[name], PAGE_JSON_LENGTH - beside)
-            if name in lists and beside <= PAGE_JSON_LENGTH // 4
-            else []
-        )
+        has_room = name in lists and beside <= PAGE_JSON_LENGTH // 4
+        groups = _group_elements(content[name], PAGE_JSON_LENGTH - beside) if has_room else []
         only = next(iter(content.values())) if len(content) == 1 else None
         return [{**rest, name: group} for group in groups] or _cut_text(only if isinstance(only, str) else whole)
     if isinstance(content, list):

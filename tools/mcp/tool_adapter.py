@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, RootModel, model_validator
+from pydantic import RootModel, model_validator
 
 from tools.cards.builders import build_effect_outcome, build_own_proposal
 from tools.characters import escape_invisible, has_invisible
@@ -90,6 +90,7 @@ class McpTool:
     gate: Gate
     """The gate; set by the administrator's file alone."""
     mark: str
+    """A hash of everything that the server says about the tool, except icons and metadata."""
     is_public: bool = False
     """Whether the file allows everybody in the company to see the tool's results."""
 
@@ -121,11 +122,6 @@ def format_tool_name(server: str, tool: str) -> str:
     return f"{name[: NAME_MAX - 7]}_{hashlib.sha256(tool.encode()).hexdigest()[:6]}"
 
 
-def compute_mark(listed: BaseModel) -> str:
-    """A hash of everything that the server says about a tool, except icons and metadata."""
-    return hashlib.sha256(listed.model_dump_json(by_alias=True, exclude={"icons", "meta"}).encode()).hexdigest()[:32]
-
-
 def is_plain_name(name: str) -> bool:
     """Whether a name can stand on a card and in a sentence. The protocol asks for A-Z, a-z, 0-9, `_`, `-`, `.` and `/`,
     at most 128 characters; letters of other scripts and `:` are accepted too."""
@@ -140,7 +136,7 @@ def parse_listed_tool(server: McpServer, tool: Any) -> McpTool | None:
     if rule == "off":
         return None
     description = clean_server_text(f"{tool.title or ''} {tool.description or ''}", PURPOSE)
-    public = tool.name in server.public
+    told = tool.model_dump_json(by_alias=True, exclude={"icons", "meta"})
     return McpTool(
         server=server.name,
         name=tool.name,
@@ -148,8 +144,8 @@ def parse_listed_tool(server: McpServer, tool: Any) -> McpTool | None:
         schema=simplify_schema(tool.input_schema),
         is_read_only=tool.annotations is not None and tool.annotations.read_only_hint is True,
         gate=Gate(rule),
-        mark=compute_mark(tool),
-        is_public=public,
+        mark=hashlib.sha256(told.encode()).hexdigest()[:32],
+        is_public=tool.name in server.public,
     )
 
 

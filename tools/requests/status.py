@@ -12,7 +12,7 @@ from pydantic import Field
 
 from tools.error_advice import select_advice
 from tools.languages import choose_words
-from tools.people.names import format_people_names
+from tools.people.names import format_people_names, join_in_both_languages
 from tools.privacy import classify_card, classify_request, classify_summary
 from tools.requests.timeline import (
     NOTHING_SAID,
@@ -108,8 +108,8 @@ async def run_show_process(context: ToolContext, args: ShowProcessArgs) -> ToolO
     words = [get_node_label(process.definition, node) for node in active]
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": request.id}
     title = TextRef(key="picture.request", params=params)
-    where = {"zh": "、".join(w["zh"] for w in words), "en": ", ".join(w["en"] for w in words)}
-    alt = TextRef(key="picture.where", params={**params, "where": where}) if words else title
+    where = {**params, "where": join_in_both_languages(words)}
+    alt = TextRef(key="picture.where", params=where) if words else title
     picture = ProcessDiagram(
         bpmn=process.bpmn, done=tuple(d for d in visited if d not in active), active=active, title=title, alt=alt
     )

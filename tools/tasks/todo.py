@@ -22,17 +22,7 @@ from tools.people.names import get_names_by_language, resolve_person
 from tools.requests.duplicates import build_identical_fields, build_same_bytes_fields
 from tools.requests.status import can_read_request, format_request_summary, is_waiting_for_caller, resolve_task
 from tools.requests.timeline import MODES, get_node_label
-from tools.spec import (
-    CardChoice,
-    CardField,
-    DialogField,
-    EffectPlace,
-    Gate,
-    Proposal,
-    TextRef,
-    ToolError,
-    ToolOutcome,
-)
+from tools.spec import CardChoice, CardField, DialogField, EffectPlace, Gate, Proposal, TextRef, ToolError, ToolOutcome
 from tools.tasks.task_actions import (
     MAX_OPINION,
     NEGATIVE_DECISIONS,

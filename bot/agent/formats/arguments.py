@@ -111,19 +111,16 @@ def _strip_closing_marks(text: str) -> str:
     return text.strip(" \t\n\r`*~")
 
 
-def build_call_request(
-    number: int, name: str, tools: Sequence[Tool], arguments: ParsedArguments, reason: str
-) -> ToolCallRequest:
-    """Build the request of one call. If its tool takes no note, a note among the arguments becomes the reason."""
+def build_call_request(name: str, tools: Sequence[Tool], arguments: ParsedArguments, reason: str) -> ToolCallRequest:
+    """Build the request of the first call. If its tool takes no note, a note among the arguments becomes the reason."""
     tool, is_misspelled = find_spelled_tool(tools, name)
     args = dict(arguments.args)
     if tool is not None:
         said = cut_first_sentence(take_note(args, tool))
         reason = reason or said
     repaired = arguments.repaired or (tool is not None and is_misspelled)
-    return ToolCallRequest(
-        model_id=str(number), tool=tool.name if tool else name, args=args, reason=reason, is_guess=repaired
-    )
+    used = tool.name if tool else name
+    return ToolCallRequest(model_id="1", tool=used, args=args, reason=reason, is_guess=repaired)
 
 
 NOTE_NAMES = ("note", "reason")

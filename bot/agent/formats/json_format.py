@@ -12,7 +12,6 @@ from bot.agent.formats.arguments import find_spelled_tool
 from bot.agent.formats.labels import LABEL, OBSERVATION_START
 from bot.agent.formats.payload import JsonPayload, PayloadError, measure_brackets, parse_payload
 from bot.agent.formats.reply_text import read_reply_text, rewrite_answer_message
-from bot.agent.formats.tool_descriptions import describe_tools, fill_instructions
 from bot.agent.formats.written_calls import FORM, check_answer, has_marks, parse_decision, read_written_calls
 from bot.agent.model import Decision, FinalAnswer, MalformedReply, ModelReply, ToolCalls
 from tools.tool import Tool
@@ -42,15 +41,10 @@ class JsonFormat:
     it has refused to."""
 
     name: str = "json"
+    manual: str = MANUAL
 
     def build_extra_body(self, tools: Sequence[Tool]) -> str:
         return '"response_format":{"type":"json_object"}'
-
-    def render_instructions(self, tools: Sequence[Tool]) -> str:
-        return fill_instructions(MANUAL, tools)
-
-    def describe_server_tools(self, tools: Sequence[Tool]) -> str:
-        return describe_tools(tools)
 
     def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
         text = read_reply_text(reply, OBSERVATION_START)

@@ -28,19 +28,12 @@ class NativeFormat:
     """Implements `ReplyFormat`. The endpoint gets the tools, and the model calls them."""
 
     name: str = "native"
+    manual: str = ""
 
     def build_extra_body(self, tools: Sequence[Tool]) -> str:
-        return (
-            f'"tools":{json.dumps([build_function_schema(tool) for tool in tools], ensure_ascii=False)}'
-            if tools
-            else ""
-        )
-
-    def render_instructions(self, tools: Sequence[Tool]) -> str:
-        return ""
-
-    def describe_server_tools(self, tools: Sequence[Tool]) -> str:
-        return ""
+        if not tools:
+            return ""
+        return f'"tools":{json.dumps([build_function_schema(tool) for tool in tools], ensure_ascii=False)}'
 
     def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
         if (decision := check_unusable_reply(reply)) is not None:

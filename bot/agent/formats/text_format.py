@@ -25,7 +25,6 @@ from bot.agent.formats.arguments import (
 from bot.agent.formats.labels import LABEL, OBSERVATION_START, LabelledPart, split_by_labels
 from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payload
 from bot.agent.formats.reply_text import EMPTY, cut_first_sentence, read_reply_text, rewrite_answer_message
-from bot.agent.formats.tool_descriptions import describe_tools, fill_instructions
 from bot.agent.formats.written_calls import MAX_CALLS, check_answer, has_marks, parse_decision, read_written_calls
 from bot.agent.model import Decision, FinalAnswer, MalformedReply, ModelReply, ToolCallRequest, ToolCalls
 from tools.tool import Tool
@@ -81,15 +80,10 @@ class TextFormat:
     """Implements `ReplyFormat` for any model that can follow a format."""
 
     name: str = "text"
+    manual: str = MANUAL
 
     def build_extra_body(self, tools: Sequence[Tool]) -> str:
         return f'"stop":{json.dumps(STOP_SEQUENCES, ensure_ascii=False)}'
-
-    def render_instructions(self, tools: Sequence[Tool]) -> str:
-        return fill_instructions(MANUAL, tools)
-
-    def describe_server_tools(self, tools: Sequence[Tool]) -> str:
-        return describe_tools(tools)
 
     def parse_reply(self, reply: ModelReply, tools: Sequence[Tool], *, most: int) -> Decision:
         text = read_reply_text(reply, OBSERVATION_START)
@@ -259,7 +253,7 @@ def _parse_action(written: str, given: str | None, thought: str, tools: Sequence
             elif find_spelled_tool(tools, call["name"])[0] is not None:
                 raise PayloadError("it is a call of another tool")
     arguments = parse_arguments(tool, given).mark_as_guess(doubt)
-    return ToolCalls((build_call_request(1, name, tools, arguments, thought),))
+    return ToolCalls((build_call_request(name, tools, arguments, thought),))
 
 
 def _split_name(text: str) -> tuple[str, str]:

@@ -29,15 +29,7 @@ from bot.agent.formats.arguments import (
 from bot.agent.formats.labels import LABEL, OBSERVATION_START
 from bot.agent.formats.payload import PayloadError, measure_brackets, parse_payload
 from bot.agent.formats.reply_text import EMPTY, UNCLOSED, cut_first_sentence, cut_imitations, strip_thinking
-from bot.agent.model import (
-    Decision,
-    FinalAnswer,
-    MalformedReply,
-    ModelReply,
-    ReplyFormat,
-    ToolCallRequest,
-    ToolCalls,
-)
+from bot.agent.model import Decision, FinalAnswer, MalformedReply, ModelReply, ReplyFormat, ToolCallRequest, ToolCalls
 from tools.characters import show_invisible
 from tools.spec import Gate
 from tools.tool import Tool
@@ -200,7 +192,7 @@ def _read_calls(text: str, tools: Sequence[Tool], is_marked: bool) -> Iterator[T
             at, calls = _read_objects(text, start.end(), tools)
         elif tool and (kind or (is_marked and start["alone"] is not None)):
             at, arguments = _read_arguments(text, start, tool)
-            calls = [build_call_request(1, tool.name, tools, ParsedArguments(arguments, repaired=True), "")]
+            calls = [build_call_request(tool.name, tools, ParsedArguments(arguments, repaired=True), "")]
             if kind == "(" and (comma := _COMMA.match(text, at)):
                 text, at = f"\n{text[comma.end() :]}", 0
         else:
@@ -333,7 +325,7 @@ def parse_decision(
         arguments = parse_arguments(tool, args if isinstance(args, str) else json.dumps(args))
     arguments = arguments.mark_as_guess(is_repaired or not kind or bool(answer))
     reason = reason or cut_first_sentence(_find_first_text(value, REASON))
-    return ToolCalls((build_call_request(1, name, tools, arguments, reason),))
+    return ToolCalls((build_call_request(name, tools, arguments, reason),))
 
 
 def _find_answer_text(value: Mapping[str, Any]) -> str:

@@ -120,7 +120,6 @@ class OpenAIModel:
 
     client: AsyncOpenAI
     name: str
-    temperature: float = 0.3
     retries: int = 1
     """Most retries of one call."""
     api_setting: ApiWish = "auto"
@@ -210,7 +209,6 @@ class OpenAIModel:
                 messages=messages,
                 extra=leave_out_tools(extra, lessons.refused_tools) if lessons.refused_tools else extra,
                 profile=lessons,
-                temperature=self.temperature,
                 effort=self.effort,
                 owner=self._owner_tag,
                 streamed=(lessons.streams or self.slow) and "stream" not in lessons.unsupported,

@@ -85,12 +85,10 @@ class EffectWatcher:
         for request, _ in await store.list_members("changed"):
             record = await store.load_events(request)
             for text in record[self._events.get(request, 0) :]:
-                event = parse_event(text)
-                found += [
-                    self._build_recorded_effect(request, event)
-                    if event
-                    else ObservedEffect("unreadable", request=request)
-                ]
+                if event := parse_event(text):
+                    found.append(self._build_recorded_effect(request, event))
+                else:
+                    found.append(ObservedEffect("unreadable", request=request))
             self._events[request] = len(record)
         return [one for one in found if one.kind != "fire"]
 

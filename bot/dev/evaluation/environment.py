@@ -14,12 +14,11 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from bot.agent.model import Model
 from bot.app.build import Application, build_app
 from bot.app.services import FeishuApp, ModelEndpoint, Services
-from bot.app.settings import Settings
+from bot.app.settings import IsolatedSettings
 from bot.approvals.outbox import relay_events
 from bot.core.clock import Clock
 from bot.core.errors import CountersignError
@@ -45,16 +44,6 @@ OUTBOX = "cs:{wf}:outbox"
 LOOK_S = 0.02
 """Seconds between two looks for work that becomes due in a moment, or that lies in a lane without a holder."""
 ZONE = ZoneInfo("Asia/Shanghai")
-
-
-class IsolatedSettings(Settings):
-    """Settings from the scenario alone; this machine's environment has no influence."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *args: Any, **others: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings,)
 
 
 class AdjustableClock:

@@ -304,8 +304,7 @@ def _build_figures_by_slip(trials: Sequence[Trial]) -> dict[str, SlipFigures]:
     for kind in sorted({slip.kind for slip, _ in slips}):
         made = [(slip, one) for slip, one in slips if slip.kind == kind]
         lost = {(one.scenario, one.seed) for _, one in made if not one.passed}
-        mended = sum(slip.mended for slip, _ in made)
-        found[kind] = SlipFigures(made=len(made), mended=mended, lost=len(lost))
+        found[kind] = SlipFigures(made=len(made), mended=sum(slip.mended for slip, _ in made), lost=len(lost))
     return found
 
 

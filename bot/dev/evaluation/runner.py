@@ -237,11 +237,8 @@ class ScenarioRun:
         everything = [(message["ts"], room, message) for room in rooms for message in listed(room.id)]
         said = list[TranscriptLine]()
         for _, room, message in sorted(everything, key=lambda one: str(one[0])):
-            who = (
-                "bot"
-                if message.get("user") == world.app.user
-                else compared.replace_person_ids(str(message.get("user", "")))
-            )
+            author = str(message.get("user", ""))
+            who = "bot" if author == world.app.user else compared.replace_person_ids(author)
             labels = tuple(str(button["text"]["text"]) for button in list_buttons(message))
             where = f"#{room.name}" if room.kind == "channel" else f"DM {compared.replace_person_ids(room.members[0])}"
             shown = read_message_text({"blocks": message.get("blocks")}).strip() if who == "bot" else ""

@@ -125,12 +125,8 @@ def build_slip_rows(report: EvaluationReport, language: str) -> Rows:
     """Build the rows of slips: how many were made and mended, and how many trials were lost."""
     rows = [_translate_headings(("slip", "slips_made", "slips_mended", "trials_lost"), language)]
     for name, one in report.by_slip.items():
-        rows.append(
-            (
-                translate(f"evaluation.slip_{name}", language),
-                *map(format_rounded_number, (one.made, one.mended, one.lost)),
-            )
-        )
+        figures = map(format_rounded_number, (one.made, one.mended, one.lost))
+        rows.append((translate(f"evaluation.slip_{name}", language), *figures))
     return rows
 
 

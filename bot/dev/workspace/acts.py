@@ -214,28 +214,24 @@ class WorkspaceActs:
         if known is None or known.on_messages != bool(ts):
             raise WorkspaceError("unknown_shortcut")
         trigger = self.ws.triggers.create_trigger(who.id)
-        if not known.on_messages:
-            return await send_interaction(
-                self.ws, "interactive", build_shortcut(self.ws.app, who, callback_id, trigger)
-            )
-        room = self.ws.get_room(channel, who.id)
-        message = posting.get_message(self.ws, channel, ts)
-        payload = build_message_shortcut(self.ws.app, who, room, message, callback_id, trigger)
+        if known.on_messages:
+            room, message = self.ws.get_room(channel, who.id), posting.get_message(self.ws, channel, ts)
+            payload = build_message_shortcut(self.ws.app, who, room, message, callback_id, trigger)
+        else:
+            payload = build_shortcut(self.ws.app, who, callback_id, trigger)
         return await send_interaction(self.ws, "interactive", payload)
 
     async def open_home(self, person: str) -> str:
         """Open the app's Home tab; return the event's id."""
         who = self.ws.get_person(person)
-        return self.ws.send_event(
-            "app_home_opened", build_home_opened_event(who, self.ws.state.homes.get(person), self.ws.create_timestamp())
-        )
+        event = build_home_opened_event(who, self.ws.state.homes.get(person), self.ws.create_timestamp())
+        return self.ws.send_event("app_home_opened", event)
 
     async def open_messages(self, person: str) -> str:
         """Open the DM with the app; return the event's id."""
         who = self.ws.get_person(person)
-        return self.ws.send_event(
-            "app_home_opened", build_home_opened_event(who, None, self.ws.create_timestamp(), tab="messages")
-        )
+        event = build_home_opened_event(who, None, self.ws.create_timestamp(), tab="messages")
+        return self.ws.send_event("app_home_opened", event)
 
     async def stop_session(self, person: str, channel: str, thread_ts: str) -> str:
         """Press the *Stop* of a working session; return the event's id. The app itself says when it has stopped."""

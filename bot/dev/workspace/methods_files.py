@@ -55,8 +55,7 @@ def upload_file(ws: Workspace, person: str, name: str, content: bytes, *, is_ext
     """Upload a file that a person has chosen in the composer or in a dialog. Nobody else sees it yet."""
     if not name.strip() or len(content) > MOST_BYTES:
         raise WorkspaceError("file_upload_failed")
-    known = SharedFile(name, len(content), "", content=content, user=person, is_external=is_external)
-    return keep_file(ws, known)
+    return keep_file(ws, SharedFile(name, len(content), "", content=content, user=person, is_external=is_external))
 
 
 def get_own_file(ws: Workspace, id: str, person: str) -> SharedFile:

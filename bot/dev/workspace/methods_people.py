@@ -36,8 +36,7 @@ def users_info(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def users_list(ws: Workspace, args: MethodArguments) -> Json:
-    people = [SLACKBOT, *ws.state.people.values()]
-    chosen, following = slice_cursor_page(people, args, 1000)
+    chosen, following = slice_cursor_page([SLACKBOT, *ws.state.people.values()], args, 1000)
     return {
         "members": [build_visible_user(ws, person, args) for person in chosen],
         "cache_ts": int(ws.clock()),

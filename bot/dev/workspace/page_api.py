@@ -203,16 +203,12 @@ def build_page_messages(api: PageApi, me: WorkspaceMember, request: web.Request)
     }
 
 
-def build_page_mails(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json:
-    return {"mails": list(api.ws.mailbox.mails) if api.ws.mailbox else []}
-
-
 LOOKS: dict[str, Look] = {
     "state": build_page_state,
     "messages": build_page_messages,
     "views": lambda api, me, request: {"view": views.find_top_view(api.ws, me.id)},
     "home": lambda api, me, request: {"view": api.ws.state.homes.get(me.id)},
-    "mail": build_page_mails,
+    "mail": lambda api, me, request: {"mails": list(api.ws.mailbox.mails) if api.ws.mailbox else []},
 }
 
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from bot.dev.workspace.payloads import (
-    build_hidden_event,
-    build_mention_event,
-    build_message_event,
-    drop_metadata,
-)
+from bot.dev.workspace.payloads import build_hidden_event, build_mention_event, build_message_event, drop_metadata
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, WorkspaceRoom

@@ -108,7 +108,7 @@ def check_inputs(blocks: Sequence[Json], at: str) -> Iterator[str]:
             values = [option["value"] for option in options]
             if len(set(values)) < len(values):
                 yield format_problem("option values must be unique", f"{at}/{index}")
-            for initial in list_initial_options(element):
+            for initial in filter(None, (element.get("initial_option"), *(element.get("initial_options") or ()))):
                 if initial not in options:
                     yield format_problem("initial option must be one of the options", f"{at}/{index}")
             least, most = element.get("min_length", 0), element.get("max_length", 3000)
@@ -118,11 +118,6 @@ def check_inputs(blocks: Sequence[Json], at: str) -> Iterator[str]:
 
 def list_options(element: Json) -> list[Json]:
     return list(element.get("options") or ())
-
-
-def list_initial_options(element: Json) -> list[Json]:
-    one = element.get("initial_option")
-    return [*([one] if one else []), *(element.get("initial_options") or ())]
 
 
 def check_with_slack_sdk(block: Json, at: str) -> Iterator[str]:

@@ -62,9 +62,8 @@ def push_view(ws: Workspace, person: str, view: Json) -> Json:
 def add_to_stack(ws: Workspace, person: str, view: Json) -> Json:
     open_ids = ws.state.stacks.setdefault(person, [])
     id = "V" + secrets.token_hex(5).upper()
-    ws.state.views[id] = build_full_view(
-        ws, view, id, open_ids[0] if open_ids else id, open_ids[-1] if open_ids else None
-    )
+    root, previous = (open_ids[0], open_ids[-1]) if open_ids else (id, None)
+    ws.state.views[id] = build_full_view(ws, view, id, root, previous)
     open_ids.append(id)
     ws.notify_change("views", person=person)
     return ws.state.views[id]
@@ -78,12 +77,10 @@ def update_view(ws: Workspace, id: str, view: object, hash: str = "") -> Json:
     if hash and hash != known["hash"]:
         raise WorkspaceError("hash_conflict")
     body = require_valid_view(view, "modal")
-    ws.state.views[known["id"]] = build_full_view(
-        ws, body, known["id"], known["root_view_id"], known["previous_view_id"]
-    )
-    owner = next((person for person, ids in ws.state.stacks.items() if known["id"] in ids), "")
+    ws.state.views[id] = build_full_view(ws, body, id, known["root_view_id"], known["previous_view_id"])
+    owner = next((person for person, ids in ws.state.stacks.items() if id in ids), "")
     ws.notify_change("views", person=owner)
-    return ws.state.views[known["id"]]
+    return ws.state.views[id]
 
 
 def find_top_view(ws: Workspace, person: str) -> Json | None:
@@ -151,8 +148,7 @@ def views_push(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def views_update(ws: Workspace, args: MethodArguments) -> Json:
-    id = args.require_text("view_id")
-    return {"view": update_view(ws, id, args.read_json("view"), args.read_text("hash"))}
+    return {"view": update_view(ws, args.require_text("view_id"), args.read_json("view"), args.read_text("hash"))}
 
 
 def views_publish(ws: Workspace, args: MethodArguments) -> Json:

@@ -73,8 +73,7 @@ METHODS: dict[str, WebApiMethod] = {
 async def handle_api_request(ws: Workspace, request: web.Request) -> web.Response:
     """Answer the app's call of a method."""
     try:
-        args = await read_method_arguments(request)
-        body = {"ok": True, **call_method(ws, request, args)}
+        body = {"ok": True, **call_method(ws, request, await read_method_arguments(request))}
     except WorkspaceError as refused:
         body = refused.to_body()
     headers = {"X-OAuth-Scopes": ",".join(sorted(ws.setup.scopes)), "X-Slack-Req-Id": secrets.token_hex(16)}

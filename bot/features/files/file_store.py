@@ -80,8 +80,7 @@ class FileStore:
         async with self.redis.pipeline(transaction=False) as pipe:
             for one in files:
                 record = FileRecord(file=describe_sent_file(one))
-                key = self._build_key("file", person, one.id)
-                pipe.set(key, record.model_dump_json(), nx=True, px=ANNOUNCED_MS)
+                pipe.set(self._build_key("file", person, one.id), record.model_dump_json(), nx=True, px=ANNOUNCED_MS)
             await pipe.execute()
 
     async def find_record(self, person: str, id: str) -> FileRecord | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.agent.loop import AnswerFindings, AnswerSources
-from bot.agent.prompt import CALLED, escape_tags
+from bot.agent.prompt import CALLED, dump_message, escape_tags
 from bot.agent.recall import UNREMEMBERED_TOOLS, list_call_results, parse_observation
 from bot.agent.request_numbers import find_requests, normalize_text
 from bot.core.errors import ChatError
@@ -177,10 +177,8 @@ def build_correction_request(answer: str, fault: str, records: Sequence[str]) ->
     """Build the messages of the request, as JSON. `records` are the known lines about the requests in the answer."""
     latest = [" ".join(line.split())[:MAX_RECORD] for line in dict.fromkeys(records)][-MAX_RECORDS:]
     known = escape_tags("\n".join(latest) or "nothing")
-    wrong = escape_tags(fault)
-    told = f"{quote_answer(answer)}\n{wrong}\nKnown of the requests in it:\n<facts>\n{known}\n</facts>"
-    messages = ({"role": "system", "content": RULES}, {"role": "user", "content": told})
-    return [json.dumps(one, ensure_ascii=False) for one in messages]
+    told = f"{quote_answer(answer)}\n{escape_tags(fault)}\nKnown of the requests in it:\n<facts>\n{known}\n</facts>"
+    return [dump_message("system", RULES), dump_message("user", told)]
 
 
 def is_uncalled(messages: Sequence[str]) -> bool:

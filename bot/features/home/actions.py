@@ -308,8 +308,7 @@ class HomeActions(Home):
             proposal = await self._prepare(caller, action, submission.value, form)
         except ToolError as error:
             if not submission.seal:
-                problems = tuple(_build_problem(one, form, language) for one in error.errors)
-                return HomeAnswer(problems=problems), ()
+                return HomeAnswer(problems=tuple(_build_problem(one, form, language) for one in error.errors)), ()
             if error.field == REASON:
                 return HomeAnswer(problems=(_build_problem(error, form, language),)), ()
             return HomeAnswer(dialog=_build_refusal(action, submission.value, error, language)), ()

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from bot.core.clock import Clock
-from bot.core.i18n import format_amount, shorten_text, translate
+from bot.core.i18n import shorten_text, translate
 from bot.features.home.waiting_lanes import LaneFigures, list_stuck_lanes
 from bot.storage.dead_letters import DeadLetter, DeadLetterStore
 from bot.storage.journal import Journal
 from bot.storage.spending import UsageStore
+from tools.workflow.engine.state import format_decimal
 
 MODEL_MS = 15 * 60_000
 """Time after a failure in which the model counts as out of reach (ms)."""
@@ -58,9 +59,7 @@ class OperationsReader:
             replies, tokens = replies + row.replies, tokens + row.tokens_in + row.tokens_out
             for currency, cost in row.costs.items():
                 costs[currency] += cost
-        failures = 0
-        async for _ in self.journal.stream_records(since=f"{MODEL_MS // 1000}s", kinds=("model.down",)):
-            failures += 1
+        downs = self.journal.stream_records(since=f"{MODEL_MS // 1000}s", kinds=("model.down",))
         self.state = OperationsState(
             loaded_ms=now_ms,
             stuck=tuple(await list_stuck_lanes(self.letters.redis, self.letters.keys)),
@@ -68,14 +67,14 @@ class OperationsReader:
             replies=replies,
             tokens=tokens,
             costs=dict(costs),
-            failures=failures,
+            failures=len([one async for one in downs]),
         )
         return self.state
 
     async def describe_operations(self, language: str) -> Sequence[str]:
         """Describe lanes, letters, usage and model, in one line each."""
         state = await self.load_state()
-        spent = " · ".join(f"{format_amount(cost)} {currency}" for currency, cost in sorted(state.costs.items()))
+        spent = " · ".join(f"{format_decimal(cost)} {currency}" for currency, cost in sorted(state.costs.items()))
         model = "down" if state.failures else "up"
         return (
             translate("home.stuck" if state.stuck else "home.none_stuck", language, n=len(state.stuck)),

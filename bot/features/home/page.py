@@ -144,8 +144,7 @@ class HomeBuilder:
             summary = await load_request_summary(self.core.tool_services, request, language)
             short = Card(card.title, lead=f"{summary}\n{translate('home.too_long', language)}", footer=card.footer)
             return HomeEntry(short, (replace(opening, style="primary"),))
-        shown = replace(card, facts=facts, buttons=tuple(in_place))
-        return HomeEntry(shown, (opening,))
+        return HomeEntry(replace(card, facts=facts, buttons=tuple(in_place)), (opening,))
 
     # The person's requests
 
@@ -237,18 +236,16 @@ class HomeBuilder:
             value = translate(f"home.morning_{name}", language, at=at)
             lines.append(translate("setting.morning_list", language, value=value))
         button = HomeButton(translate("home.change", language), "settings")
-        return HomeSection(
-            translate("home.settings", language), (HomeEntry(Card("", lead="\n".join(lines))),), buttons=(button,)
-        )
+        entries = (HomeEntry(Card("", lead="\n".join(lines))),)
+        return HomeSection(translate("home.settings", language), entries, buttons=(button,))
 
     async def _build_operations(self, caller: Caller, place: HomePlace) -> HomeSection:
         """Build the section of operations, for administrators only."""
         language = caller.person.language
         lines = await self.operations.describe_operations(language)
         button = HomeButton(translate("home.details", language), "operations")
-        return HomeSection(
-            translate("home.operations", language), (HomeEntry(Card("", lead="\n".join(lines))),), buttons=(button,)
-        )
+        entries = (HomeEntry(Card("", lead="\n".join(lines))),)
+        return HomeSection(translate("home.operations", language), entries, buttons=(button,))
 
 
 def _count_hidden(skip: int, shown_count: int, total: int, language: str) -> str:

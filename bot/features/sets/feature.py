@@ -18,12 +18,7 @@ def build(core: Core) -> Feature:
         sets=ApprovalSetStore(core.stores.redis, core.stores.keys),
         facts=DayFacts(tool_services=core.tool_services, teams=TeamIndex(core.platform.directory)),
     )
-    mornings = MorningLists(
-        core=core,
-        approval_sets=sets,
-        at=core.settings.morning_time,
-        pause_s=core.timing.morning_pause_s,
-    )
+    mornings = MorningLists(core=core, approval_sets=sets, at=core.settings.morning_time)
     return Feature(
         work=(
             Work(model=OpenSet, handle=sets.open_set),

@@ -51,7 +51,6 @@ class MorningLists:
     approval_sets: ApprovalSets
     at: time | None = None
     """Time of day of the lists, in each person's own time zone; None if there are no lists."""
-    pause_s: float = 20.0
     planned: set[str] = field(default_factory=set)
     """Mornings that this process has enqueued. The lane knows whether another process enqueued them before."""
 
@@ -60,7 +59,7 @@ class MorningLists:
         once."""
         while self.at is not None:
             await self.plan_due_mornings()
-            await asyncio.sleep(self.pause_s)
+            await asyncio.sleep(self.core.timing.morning_pause_s)
         await asyncio.Event().wait()
 
     async def plan_due_mornings(self) -> None:

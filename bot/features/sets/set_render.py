@@ -67,10 +67,8 @@ def describe_details(
 def _is_said(field: CardField, value: str, summary: str, language: str, has_whole_days: bool) -> bool:
     if has_whole_days and isinstance(field.value, TextRef) and field.value.key == "fact.day":
         day = field.value.params["day"]
-        return (
-            drop_year(choose_words(day, language) if isinstance(day, dict) else format_day_words(str(day), language))
-            in summary
-        )
+        words = choose_words(day, language) if isinstance(day, dict) else format_day_words(str(day), language)
+        return drop_year(words) in summary
     is_level = isinstance(field.value, Identities) and field.value.text is None
     is_known = isinstance(field.label, str) and field.label in SAID_BY_SUMMARY
     amount, _, currency = value.partition(" ")  # the line states the currency's name instead of its code
@@ -81,14 +79,9 @@ def _is_said(field: CardField, value: str, summary: str, language: str, has_whol
 
 def is_pressable(entry: SetEntry, approval: Approval | None, now_ms: int) -> bool:
     """Whether the card is open and as it was shown, and no press of the set on it has begun."""
-    if (
-        approval is None
-        or entry.is_pressed
-        or approval.state is not ApprovalState.OPEN
-        or now_ms >= approval.expires_ms
-    ):
+    if approval is None or entry.is_pressed or approval.state is not ApprovalState.OPEN:
         return False
-    return (entry.version, entry.seal) == (approval.version, approval.seal)
+    return now_ms < approval.expires_ms and (entry.version, entry.seal) == (approval.version, approval.seal)
 
 
 def list_pressable(approval_set: ApprovalSet, approvals: Approvals, now_ms: int) -> tuple[int, ...]:
@@ -158,12 +151,6 @@ def render_set(
         footer="\n".join(footer),
     )
     return Post(title, card=card)
-
-
-def render_moved_set(reader: Person) -> Post:
-    """Render a message of the set that a newer one replaces."""
-    title = translate("set.moved", reader.language)
-    return Post(title, card=Card(title))
 
 
 def _render_title(approval_set: ApprovalSet, approvals: Approvals, open_count: int, language: str) -> str:

@@ -16,7 +16,7 @@ from bot.approvals.authorization import authorize_press
 from bot.approvals.delivery import list_names_on_card, list_represented
 from bot.approvals.opinion_drafts import is_refusal_drafted
 from bot.approvals.refusals import SETTLED_MS
-from bot.chat.messages import Click, Dialog, MessageRef, Post
+from bot.chat.messages import Card, Click, Dialog, MessageRef, Post
 from bot.core import logs
 from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
@@ -32,6 +32,7 @@ from bot.core.work_items import (
     OpenSet,
     RefreshSet,
 )
+from bot.features.answer_presses import tell_presser
 from bot.features.contract import Core
 from bot.features.sets import set_render
 from bot.features.sets.day_facts import DayFacts
@@ -42,7 +43,7 @@ from bot.queue.writes import EnqueueItem, SetTimer, Write
 from bot.storage.approvals import derive_task_card_id
 from tools.languages import LANGUAGES
 from tools.people.identities import identify_people
-from tools.people.names import get_names_by_language, get_person_language
+from tools.people.names import get_names_by_language
 from tools.spec import Gate, Person
 from tools.workflow.engine.port import AssignedTask
 from tools.workflow.engine.state import TaskKind
@@ -279,8 +280,7 @@ class ApprovalSets:
         return [*await self._rewrite_set(lease.item, approval_set, approvals), *joins]
 
     async def _refuse_press(self, lease: Lease, click: Click, code: str) -> Sequence[Write]:
-        language = await get_person_language(self.core.platform.directory, click.person)
-        await self.core.platform.chat.post_ephemeral(click.place, click.person, translate(f"set.{code}", language))
+        await tell_presser(self.core, click, f"set.{code}")
         return [
             self.core.stores.journal.build_record_write(
                 lease.lane, "set.refused", person=click.person, channel=click.place.channel, text=code,
@@ -313,8 +313,10 @@ class ApprovalSets:
     # The message
 
     async def _replace_message(self, ref: MessageRef, person: Person) -> None:
+        """Close a message of the set that a newer one replaces."""
+        title = translate("set.moved", person.language)
         try:
-            await self.core.platform.chat.update_message(ref, set_render.render_moved_set(person))
+            await self.core.platform.chat.update_message(ref, Post(title, card=Card(title)))
         except ChatRefusedError as error:
             log.warning("set.not_replaced", error=error.code)
 

@@ -143,7 +143,7 @@ class Summarizer:
             async with asyncio.timeout(self.timeout_s):
                 people = index_people(await self.people())
                 rules = RULES.format(words=tokens * 2 // 3)
-                messages = [_dump_message("system", rules), _dump_message("user", old.render_turns())]
+                messages = [prompt.dump_message("system", rules), prompt.dump_message("user", old.render_turns())]
                 lines = await self._request_lines(draft, messages)
                 if lines is None:
                     draft.failure = "unusable"
@@ -152,8 +152,8 @@ class Summarizer:
                 told = [doubt for line in doubts for doubt in line]
                 is_long = len(select_newest_lines(lines, tokens)) < len(lines)
                 wrong = WRONG + "; ".join(shorten_findings(told)) if told else LONG if is_long else ""
-                said = _dump_message("assistant", json.dumps({"lines": lines}, ensure_ascii=False))
-                again = [*messages, said, _dump_message("system", wrong)]
+                said = prompt.dump_message("assistant", json.dumps({"lines": lines}, ensure_ascii=False))
+                again = [*messages, said, prompt.dump_message("system", wrong)]
                 if wrong and (better := await self._request_lines(draft, again)):
                     lines, doubts = better, await asyncio.to_thread(find_unsupported_values, better, old, people)
                 supported = [line for line, missing in zip(lines, doubts, strict=True) if not missing]
@@ -223,11 +223,6 @@ def parse_summary_lines(reply: ModelReply) -> list[str] | None:
     except ValidationError:
         return None
     return [" ".join(line.split()).removeprefix("- ")[:MAX_LINE] for line in parsed.lines]
-
-
-def _dump_message(role: str, content: str) -> str:
-    message: dict[str, Any] = {"role": role, "content": content}
-    return json.dumps(message, ensure_ascii=False)
 
 
 def build_summary_message(

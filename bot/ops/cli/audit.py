@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from rich.table import Table
 
 from bot.app.settings import load_settings
-from bot.core.i18n import render_value, translate
+from bot.core.i18n import detect_terminal_language, render_value, translate
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
 from bot.ops.cli.name_lookup import NameLookup, open_name_lookup
@@ -97,8 +97,7 @@ async def print_audit_trail(since: str, request: str, *, as_csv: bool = False, a
     if request and not found:
         raise console.build_error("audit.nothing_of", request=request)
     if unreadable:
-        events = ", ".join(unreadable)
-        raise console.build_error("audit.skipped", events=events)
+        raise console.build_error("audit.skipped", events=", ".join(unreadable))
 
 
 async def _print_lines(
@@ -136,7 +135,7 @@ async def _print_stories(
 ) -> bool:
     """Print the story of each request, or say that there is none. Return whether anything is recorded; what cannot be
     read is added to `unreadable`."""
-    found, language = False, console.get_terminal_language()
+    found, language = False, detect_terminal_language()
     versions = ProcessVersions(store.load_file, load_shipped_processes())
     known = {person.id: f"{choose_name(person, language)} {person.id}" for person in await names.list_people()}
     for id in [request] if request else await store.list_members_since("changed", to_milliseconds(since)):

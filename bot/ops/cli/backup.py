@@ -29,7 +29,7 @@ from bot.ops.backup import (
     write_backup,
 )
 from bot.ops.cli import console
-from bot.ops.cli.console import sanitize_for_terminal
+from bot.ops.cli.console import Yes, sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_stored_names
 from bot.ops.held_store import (
     begin_restore,
@@ -65,7 +65,6 @@ app = typer.Typer()
 
 NAMED_LANES = 10
 """Maximum number of lanes named in the error when lanes do not come to rest."""
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @app.command()

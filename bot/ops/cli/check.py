@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bot.ops.cli.console import build_sentence, get_terminal_language, print_sentence
+from bot.core.i18n import detect_terminal_language
+from bot.ops.cli.console import build_sentence, print_sentence
 from tools.characters import show_invisible
 
 app = typer.Typer()
@@ -20,7 +21,7 @@ def check(every: Annotated[bool, typer.Option("--all", help="Not only the first 
     """Say what tools, features, processes and languages lack. Needs no Redis."""
     from bot.ops.parts import list_gaps, pick_first_gaps  # imports every tool and feature
 
-    gaps = list_gaps(get_terminal_language())
+    gaps = list_gaps(detect_terminal_language())
     shown = gaps if every else pick_first_gaps(gaps, SHOWN)
     for gap in shown or [build_sentence("check.fine")]:
         typer.secho(show_invisible(gap), fg="red" if gaps else "green")

@@ -48,6 +48,7 @@ UNREAD = 141
 """Exit code that a shell reports for a program whose output nobody reads (SIGPIPE)."""
 JOINER = "\u200d"
 """Zero-width joiner: holds compound emoji together."""
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
 
@@ -117,7 +118,7 @@ def require_confirmation(key: str, yes: bool, /, **params: object) -> None:
 
 def build_sentence(key: str, /, **params: object) -> str:
     """Build a sentence in the terminal's language."""
-    return translate(key, get_terminal_language(), **params)
+    return translate(key, detect_terminal_language(), **params)
 
 
 def print_sentence(key: str, /, **params: object) -> None:
@@ -157,7 +158,7 @@ def explain_tool_errors() -> Iterator[None]:
     try:
         yield
     except ToolError as refused:
-        raise CountersignError(render_value(refused.note, get_terminal_language())) from refused
+        raise CountersignError(render_value(refused.note, detect_terminal_language())) from refused
 
 
 def build_file_error(key: str, file: Path, error: OSError) -> CountersignError:
@@ -202,11 +203,6 @@ def get_os_user() -> str:
         return getpass.getuser()
     except (OSError, KeyError):  # a container may run as a number without a name
         return str(os.getuid())
-
-
-def get_terminal_language() -> str:
-    """Return the language of the terminal."""
-    return detect_terminal_language()
 
 
 async def wait_or_cancel(work: asyncio.Task[None]) -> None:

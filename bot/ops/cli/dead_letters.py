@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Column, Table
 
 from bot.app.settings import load_settings
-from bot.core.i18n import load_sentences, translate
+from bot.core.i18n import detect_terminal_language, load_sentences, translate
 from bot.core.redaction import redact_text
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
@@ -34,7 +34,7 @@ async def print_dead_letters(context: typer.Context, as_json: Json = False) -> N
             return
         async with open_stored_names(load_settings(), redis, keys) as names:
             who = {letter.person: await names.format_name_and_id(letter.person) for letter in letters}
-    language = console.get_terminal_language()
+    language = detect_terminal_language()
     if not letters:
         console.print_sentence("dead.none")
         return

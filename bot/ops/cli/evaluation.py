@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bot.app.services import ModelEndpoint, build_services
 from bot.app.settings import Settings, load_settings
 from bot.core.errors import CountersignError
-from bot.core.i18n import translate
+from bot.core.i18n import detect_terminal_language, translate
 from bot.core.redaction import redact_text
 from bot.dev.evaluation.evaluation import Evaluation
 from bot.dev.evaluation.recording import ExchangeRecorder, Recording, read_recording
@@ -90,7 +90,7 @@ def run_evaluation(
     countersign eval --replay said.jsonl --each
     """
     configure_logging("CRITICAL", stream=sys.stderr)
-    settings, language = load_settings(), console.get_terminal_language()
+    settings, language = load_settings(), detect_terminal_language()
     if replay:  # the recording decides these
         given = {"--model": model != "scripted", "--style": style, "--repeat": repeat > 1, "--record": record}
         if wrong := [option for option, value in given.items() if value]:
@@ -162,7 +162,7 @@ def _print_unknown_scenarios(recording: Recording, wanted: Sequence[Scenario], o
 def _play_scenarios(evaluation: Evaluation) -> EvaluationReport:
     """Play all trials, or as many as finish before Ctrl-C."""
     trials, began, planned = list[Trial](), monotonic(), len(evaluation.jobs)
-    language = console.get_terminal_language()
+    language = detect_terminal_language()
     if not planned:
         raise console.build_error("evaluation.none")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

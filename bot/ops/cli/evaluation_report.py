@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Column, Table
 
-from bot.core.i18n import translate
+from bot.core.i18n import detect_terminal_language, translate
 from bot.dev.evaluation.results import EvaluationReport, Trial
 from bot.dev.evaluation.tables import (
     build_replay_rows,
@@ -27,7 +27,7 @@ from bot.dev.evaluation.tables import (
     list_figure_groups,
     list_remarks,
 )
-from bot.ops.cli.console import get_terminal_language, sanitize_for_terminal
+from bot.ops.cli.console import sanitize_for_terminal
 
 SHOWN = ("trials", "success", "interval", "unauthorised")
 """Columns of the table of groups on a terminal. The table of totals has every figure, and so has the page."""
@@ -46,7 +46,7 @@ and loads nothing."""
 
 def print_report(screen: Console, done: EvaluationReport, *, each: bool, is_page: bool = False) -> None:
     """Print figures and tables. `each` adds a line for each scenario; a page has every figure of every group."""
-    language = get_terminal_language()
+    language = detect_terminal_language()
     figures = format_figures(done.figures)
     screen.print(_build_group_table(done, language, list(figures) if is_page else SHOWN, has_bars=is_page))
     for rows in (build_scenario_rows(done, language) if each else [], build_replay_rows(done, language)):
@@ -95,7 +95,7 @@ def render_report_page(done: EvaluationReport) -> str:
     """Render the whole report as HTML: what a terminal shows, and everything of each failed trial."""
     screen = Console(markup=False, highlight=False, emoji=False, record=True, file=io.StringIO(), width=PAGE_WIDTH)
     print_report(screen, done, each=True, is_page=True)
-    language = get_terminal_language()
+    language = detect_terminal_language()
     failed = [trial for trial in done.trials if not trial.passed]
     screen.print(
         f"\n{translate('evaluation.failures' if failed else 'evaluation.no_failures', language)}", style="bold"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from bot.app.settings import Settings
+from bot.core.i18n import detect_terminal_language
 from bot.ops.cli import console
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.queue.keys import Keys
@@ -82,7 +83,7 @@ async def find_person_id(journal: Journal, settings: Settings, text: str, *, sin
     if found.is_certain:
         return found.people[0].id
     if found.people:
-        language = console.get_terminal_language()
+        language = detect_terminal_language()
         named = (f"{describe_person(one, people, language)} {one.id}" for one in found.people[:NEAR])
         raise console.build_error("tail.some_people", person=text, candidates="; ".join(named))
     if await journal.has_record(since, person=person):  # for example a user of this system

@@ -15,8 +15,8 @@ import typer
 
 from bot.app.settings import ENV_FILE, Settings
 from bot.core.errors import SettingsError
-from bot.core.i18n import translate
-from bot.ops.cli.console import get_terminal_language, sanitize_for_terminal
+from bot.core.i18n import detect_terminal_language, translate
+from bot.ops.cli.console import sanitize_for_terminal
 from bot.ops.env_file import (
     EnvFileChangedError,
     find_answer_problem,
@@ -77,7 +77,7 @@ def init(
     """Ask five questions and write .env, for its owner alone. They are about Slack or Feishu, the model, Redis, mail
     and the company. Secrets are never given as options, which others on the machine can read: --no-input takes them
     from the environment."""
-    language = get_terminal_language()
+    language = detect_terminal_language()
     try:
         before = read_env_text(file)
         if not no_input and not sys.stdin.isatty():

@@ -11,8 +11,9 @@ from redis.asyncio import Redis
 
 from bot.app.settings import Settings
 from bot.core.errors import ChatError, CountersignError
+from bot.core.i18n import detect_terminal_language
 from bot.dev.workspace.world import read_world
-from bot.ops.cli.console import get_terminal_language, print_note
+from bot.ops.cli.console import print_note
 from bot.ops.processes import ProcessStore
 from bot.people.redis_member_store import RedisMemberStore
 from bot.platforms.slack.members import list_member_names
@@ -46,7 +47,7 @@ class NameLookup:
 
     async def find_name(self, person: str) -> str:
         found = await self.find_person(person)
-        return choose_name(found, get_terminal_language()) if found else ""
+        return choose_name(found, detect_terminal_language()) if found else ""
 
     async def find_person(self, person: str) -> Person | None:
         if person in self._known:
@@ -83,21 +84,20 @@ class NameLookup:
 
 @asynccontextmanager
 async def open_name_lookup(
-    settings: Settings,
-    choose_source: Callable[[PeopleSource, str], PeopleSource] = lambda directory, team: directory,
-    tolerated: type[CountersignError] = ChatError,
+    settings: Settings, read_stored: Callable[[str], PeopleSource] | None = None
 ) -> AsyncIterator[NameLookup]:
     """Open the names of the workspace in the settings, or else of the local workspace. A shell with a `REDIS_URL` and
     no token looks into a store whose people nobody here can name.
 
-    `choose_source` takes the workspace's directory and its id. An error of type `tolerated` leaves people without names
-    instead of ending the command."""
+    `read_stored` takes the workspace's id; its people are used instead of the directory's. Then every error, not only
+    the platform's, leaves people without names instead of ending the command."""
     if not settings.has_real_workspace:
         people = [one.person for one in read_world().people if not one.is_bot]  # as in every local workspace
         yield NameLookup(people=() if settings.redis_url else tuple(people))
         return
     from bot.app.services import build_services  # slow to import, and seldom needed
 
+    tolerated = CountersignError if read_stored else ChatError
     async with AsyncExitStack() as stack:
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -107,7 +107,7 @@ async def open_name_lookup(
             print_lookup_failure(error)
             yield NameLookup()
             return
-        yield NameLookup(choose_source(directory, team))
+        yield NameLookup(read_stored(team) if read_stored else directory)
 
 
 @asynccontextmanager
@@ -158,14 +158,13 @@ async def open_stored_names(settings: Settings, redis: Redis, keys: Keys) -> Asy
     """Open names like `open_name_lookup`, but only of people whom the bot knows already. A running bot has stored its
     workspace's id; without that id, the platform is asked for it."""
 
-    if team := await ProcessStore(redis, keys).find_team():
-        yield NameLookup(StoredPeople(RedisMemberStore(redis, keys, team)))
-        return
-
-    def choose_stored(directory: object, team: str) -> PeopleSource:
+    def read_stored(team: str) -> PeopleSource:
         return StoredPeople(RedisMemberStore(redis, keys, team))
 
-    async with open_name_lookup(settings, choose_stored, tolerated=CountersignError) as names:
+    if team := await ProcessStore(redis, keys).find_team():
+        yield NameLookup(read_stored(team))
+        return
+    async with open_name_lookup(settings, read_stored) as names:
         yield names
 
 

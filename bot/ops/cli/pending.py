@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 
 from bot.app.settings import load_settings
-from bot.core.i18n import describe_matter, load_sentences, translate
+from bot.core.i18n import describe_matter, detect_terminal_language, load_sentences, translate
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, format_terminal_time, sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_stored_names
@@ -31,7 +31,7 @@ async def pending(as_json: Json = False) -> None:
                 console.print_json({**fields, "asked_by": one.caller or "engine", "until": until})
             return
         async with open_stored_names(load_settings(), redis, keys) as names:
-            language = console.get_terminal_language()
+            language = detect_terminal_language()
             if not waiting:
                 console.print_sentence("pending.none")
                 return

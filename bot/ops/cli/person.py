@@ -14,12 +14,12 @@ from typing import Annotated
 import typer
 
 from bot.app.settings import Settings, load_settings
-from bot.core.i18n import render_value
+from bot.core.i18n import detect_terminal_language, render_value
 from bot.core.redaction import redact_text
 from bot.features.files.file_bytes import open_file_bytes
 from bot.features.files.file_store import FileStore
 from bot.ops.cli import console
-from bot.ops.cli.console import sanitize_for_terminal
+from bot.ops.cli.console import Yes, sanitize_for_terminal
 from bot.ops.cli.export import open_output
 from bot.ops.cli.filters import PERSON, find_person_id
 from bot.ops.cli.name_lookup import open_name_lookup, open_stored_names
@@ -38,7 +38,6 @@ app = typer.Typer(help="What is kept of one person: export it, erase it, hand it
 NAMED = 10
 """Maximum number of open items named in an error."""
 Who = Annotated[str, typer.Argument(metavar="PERSON", help="An id, e-mail address or name.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @app.command("export")
@@ -57,8 +56,8 @@ async def export_person(
     async with _open_personal_data(person) as (kept, journal):
         with open_output(out) as file:
             async for record in kept.stream_records():
-                data = redact_nested(record.data)
-                line = json.dumps({"kind": record.kind, "data": data}, ensure_ascii=False, default=str)
+                told = {"kind": record.kind, "data": redact_nested(record.data)}
+                line = json.dumps(told, ensure_ascii=False, default=str)
                 typer.echo(sanitize_for_terminal(line), file=file)
                 count += 1
         await journal.append_record("alert", "person.exported", person=console.get_os_user(), text=kept.person)
@@ -81,8 +80,7 @@ async def forget_person(person: Who, yes: Yes = False) -> None:
     ):
         pseudonym, named = data.pseudonym, await names.format_name_and_id(data.person)
         if waiting := await data.list_open_work():
-            what = ", ".join(waiting[:NAMED])
-            raise console.build_error("person.open_work", person=named, what=what)
+            raise console.build_error("person.open_work", person=named, what=", ".join(waiting[:NAMED]))
         console.require_confirmation("person.sure_forget", yes, person=named)
 
         with closing(open_file_bytes(settings)) as file_bytes:
@@ -150,12 +148,10 @@ async def hand_over(
         for absence in absences:
             await store.delete_delegation(absence)
     for what, why in problems.items():
-        shown = render_value(why.note, console.get_terminal_language())
-        console.print_note("person.not_moved", what=what, why=shown)
-    moved = {"tasks": len(tasks), "stand_ins": len(stand_ins)}
+        console.print_note("person.not_moved", what=what, why=render_value(why.note, detect_terminal_language()))
     for what in problems:
-        moved["tasks" if what in tasks else "stand_ins"] -= 1
-    console.print_sentence("person.left", to=to_whom, absences=len(absences), **moved)
+        counts["tasks" if what in tasks else "stand_ins"] -= 1
+    console.print_sentence("person.left", to=to_whom, absences=len(absences), **counts)
     if problems:
         raise console.build_error("person.some_not_moved", count=len(problems))
 

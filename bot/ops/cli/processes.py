@@ -17,7 +17,7 @@ from rich.table import Table
 from bot.app.company_files import read_policy
 from bot.app.engine import open_engine_from_settings
 from bot.app.settings import Settings, load_settings
-from bot.core.i18n import render_value, translate
+from bot.core.i18n import detect_terminal_language, render_value, translate
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
 from bot.ops.cli.definition_errors import describe_definition_error
@@ -92,7 +92,7 @@ async def print_processes(as_json: Json = False) -> None:
     The version marked with a star is the one that requests are started with.
     """
 
-    language = console.get_terminal_language()
+    language = detect_terminal_language()
     async with _open_registry() as office:
         if as_json:
             for one in office.versions:
@@ -137,7 +137,7 @@ def check(
     countersign processes check trip.bpmn        # reads trip.toml too
     countersign processes check trip.bpmn --engine flowable
     """
-    process, language = _compile_file(file), console.get_terminal_language()
+    process, language = _compile_file(file), detect_terminal_language()
     tasks = [node for node in process.definition.nodes.values() if node.kind is NodeKind.USER]
     console.print_sentence("processes.fine", file=file.name, form=file.with_suffix(".toml").name)
     facts = {
@@ -164,7 +164,7 @@ def check(
 @app.command("reference")
 def print_reference() -> None:
     """Everything that a form file can say. The list has tables and keys, the kinds of fields, and who can be named."""
-    typer.echo(format_form_reference(console.get_terminal_language()))
+    typer.echo(format_form_reference(detect_terminal_language()))
 
 
 def _print_dead_ends(process: Process) -> None:
@@ -246,16 +246,14 @@ async def deploy(key: KeyOrFile, yes: Yes = False) -> None:
         elif before.process is None:
             console.print_sentence("processes.unreadable", key=process.key, reason=before.error)
         else:
-            was = before.version[0][:SHORT]
-            console.print_sentence("processes.changes", key=process.key, version=was)
+            console.print_sentence("processes.changes", key=process.key, version=before.version[0][:SHORT])
             for one in compare_processes(before.process, process):
                 typer.echo(sanitize_for_terminal(f"  {one.where}: {one.before or '-'} → {one.after or '-'}"))
         console.require_confirmation("processes.sure_deploy", yes, key=process.key)
         await _journal_deployment(office.journal, process)
         await EmbeddedEngine(office.store, load_shipped_processes(), NOBODY).deploy_process(process)
         running = sum(one.running_requests for one in office.versions if one.key == process.key)
-        version = process.version[0][:SHORT]
-        console.print_sentence("processes.deployed_now", key=process.key, version=version)
+        console.print_sentence("processes.deployed_now", key=process.key, version=process.version[0][:SHORT])
         if running:
             console.print_sentence("processes.stay", key=process.key, running=running)
 
@@ -276,8 +274,7 @@ async def _deploy_remotely(process: Process, yes: bool) -> None:
     if not is_new:
         console.print_sentence("processes.same", key=process.key)
         return
-    version = process.version[0][:SHORT]
-    console.print_sentence("processes.deployed_now", key=process.key, version=version)
+    console.print_sentence("processes.deployed_now", key=process.key, version=process.version[0][:SHORT])
 
 
 async def _journal_deployment(journal: Journal, process: Process) -> None:
@@ -355,7 +352,7 @@ async def _migrate_and_report(office: ProcessRegistry, process: Process, moving:
         if one.error and one.error.code == "not_movable":  # with the step, which people in chat are not told
             reason = console.build_sentence("processes.why_not_movable", **one.error.params)
         elif one.error:
-            reason = render_value(one.error.note, console.get_terminal_language())
+            reason = render_value(one.error.note, detect_terminal_language())
         console.print_sentence(f"processes.{outcome}", request=one.request, reason=reason)
     if stay:
         raise console.build_error("processes.some_stay", stay=stay, count=len(moving))
@@ -456,7 +453,7 @@ def _compile_file(file: Path) -> Process:
     try:
         return compile_process(bpmn, toml)
     except InvalidDefinitionError as refused:
-        language, form = console.get_terminal_language(), file.with_suffix(".toml")
+        language, form = detect_terminal_language(), file.with_suffix(".toml")
         problems = [
             ((form if one.element == FORM else file).name, describe_definition_error(one, bpmn, language))
             for one in (refused, *refused.others)
@@ -478,8 +475,7 @@ def _read_process_file(file: Path) -> bytes:
     except OSError as error:
         raise console.build_file_error("processes.no_file", file, error) from error
     if len(content) > MAX_BYTES:
-        kib = MAX_BYTES // 1024
-        raise console.build_error("processes.too_big", file=str(file), kib=kib)
+        raise console.build_error("processes.too_big", file=str(file), kib=MAX_BYTES // 1024)
     return content
 
 
@@ -488,5 +484,5 @@ def _require_own_number(process: Process, others: Iterable[Process]) -> None:
     try:
         reject_number_clash(process, others)
     except InvalidDefinitionError as refused:
-        problem = describe_definition_error(refused, b"", console.get_terminal_language())
+        problem = describe_definition_error(refused, b"", detect_terminal_language())
         raise console.build_error("processes.refused", file=f"{process.key}.toml", problem=problem) from refused

@@ -12,8 +12,8 @@ from datetime import datetime
 import typer
 from rich.cells import cell_len, set_cell_size
 
-from bot.core.i18n import load_sentences, translate
-from bot.ops.cli.console import format_terminal_time, get_terminal_language, sanitize_for_terminal
+from bot.core.i18n import detect_terminal_language, load_sentences, translate
+from bot.ops.cli.console import format_terminal_time, sanitize_for_terminal
 from bot.storage.journal import JournalRecord
 from tools.languages import choose_words
 
@@ -39,7 +39,7 @@ def find_line_width() -> int | None:
 
 
 def print_record(record: JournalRecord, name: str) -> None:
-    typer.echo(format_record_line(record, name, get_terminal_language(), find_line_width()))
+    typer.echo(format_record_line(record, name, detect_terminal_language(), find_line_width()))
 
 
 def format_record_line(record: JournalRecord, name: str, language: str, width: int | None) -> str:

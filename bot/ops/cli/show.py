@@ -10,6 +10,7 @@ import typer
 
 from bot.app.settings import load_settings
 from bot.core.errors import CountersignError
+from bot.core.i18n import detect_terminal_language
 from bot.ops.cli import console
 from bot.ops.cli.console import sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_stored_names
@@ -47,7 +48,7 @@ async def show(id: Annotated[str, typer.Argument(metavar="ID", help="Of a run, o
             card = f"  card: {call.approval}" if call.approval else ""
             typer.echo(sanitize_for_terminal(f"      reason: {call.reason}{card}"))
         tokens = f"{spent.tokens_in}+{spent.tokens_out} tokens, {spent.tokens_cached} cached"
-        costs, language = {spent.currency: spent.cost} if spent.currency else {}, console.get_terminal_language()
+        costs, language = {spent.currency: spent.cost} if spent.currency else {}, detect_terminal_language()
         tokens += f", {format_cost(costs, spent.unpriced, language)}" if spent.model_calls else ""
         tokens += f" ({sanitize_for_terminal(spent.model)})" if spent.model else ""
         supported = f", {spent.supported_claims} of {spent.claims} claims supported" if spent.claims else ""

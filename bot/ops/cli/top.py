@@ -19,7 +19,7 @@ from rich.text import Text
 from bot.app.settings import load_settings
 from bot.core.clock import Clock
 from bot.core.errors import StoreUnavailableError
-from bot.core.i18n import format_amount, translate
+from bot.core.i18n import detect_terminal_language, translate
 from bot.features.home.operations import MODEL_MS, OperationsReader, OperationsState
 from bot.features.home.waiting_lanes import LaneFigures, list_oldest_lanes
 from bot.ops.cli import console
@@ -30,6 +30,7 @@ from bot.storage.approvals import ApprovalStore
 from bot.storage.dead_letters import DeadLetterStore
 from bot.storage.journal import Journal
 from bot.storage.spending import UsageStore
+from tools.workflow.engine.state import format_decimal
 
 app = typer.Typer()
 
@@ -79,10 +80,9 @@ async def top(
         if as_json:
             console.print_json(to_state_fields(await load_state()))
         elif once or not sys.stdout.isatty():
-            screen = render_state(await load_state(), console.get_terminal_language())
-            console.build_rich_console().print(screen)
+            console.build_rich_console().print(render_state(await load_state(), detect_terminal_language()))
         else:
-            await _show_live(load_state, console.get_terminal_language())
+            await _show_live(load_state, detect_terminal_language())
 
 
 async def _show_live(load_state: Callable[[], Awaitable[InstallationState]], language: str) -> None:
@@ -102,7 +102,7 @@ async def _show_live(load_state: Callable[[], Awaitable[InstallationState]], lan
 
 def render_state(state: InstallationState, language: str) -> RenderableType:
     queue, operations = state.queue, state.operations
-    spent = "".join(f" · {format_amount(cost)} {currency}" for currency, cost in sorted(operations.costs.items()))
+    spent = "".join(f" · {format_decimal(cost)} {currency}" for currency, cost in sorted(operations.costs.items()))
     models = ", ".join(dict.fromkeys(one.model for one in state.processes if one.model)) or "—"
     is_down = operations.failures > 0
     model = translate(
@@ -189,7 +189,7 @@ def to_state_fields(state: InstallationState) -> dict[str, Any]:
         "today": {
             "replies": operations.replies,
             "tokens": operations.tokens,
-            "cost": {currency: format_amount(cost) for currency, cost in operations.costs.items()},
+            "cost": {currency: format_decimal(cost) for currency, cost in operations.costs.items()},
         },
         "model_failures": operations.failures,
         "dead_letters": len(operations.letters),

@@ -16,12 +16,13 @@ from rich.table import Column, Table
 
 from bot.app.settings import load_settings
 from bot.core.clock import Clock
-from bot.core.i18n import format_amount, load_sentences, translate
+from bot.core.i18n import detect_terminal_language, load_sentences, translate
 from bot.ops.cli import console
 from bot.ops.cli.console import Json, sanitize_for_terminal
 from bot.ops.cli.name_lookup import open_name_lookup
 from bot.storage.journal import parse_age_ms
 from bot.storage.spending import RETENTION_DAYS, SYSTEM, UsageRow, UsageStore
+from tools.workflow.engine.state import format_decimal
 
 app = typer.Typer()
 DAY_MS = 24 * 3_600_000
@@ -67,10 +68,10 @@ async def usage(
     if as_json:
         for key, one in sums.items():
             who = {"name": names[key]} if by == "person" else {}
-            costs = {currency: format_amount(cost) for currency, cost in one.costs.items()}  # exact, so as text
+            costs = {currency: format_decimal(cost) for currency, cost in one.costs.items()}  # exact, so as text
             console.print_json({by: key, **who, **one.figures, "cost": costs})
         return
-    language = console.get_terminal_language()
+    language = detect_terminal_language()
     if not sums:
         console.print_sentence("usage.none")
         return
@@ -108,7 +109,7 @@ def group_usage(rows: Iterable[UsageRow], by: str) -> dict[str, UsageTotal]:
 
 def format_cost(costs: Mapping[str, Decimal], unpriced: int, language: str) -> str:
     """Format the exact cost. Tokens without a known price are named, so that they do not look free."""
-    known = " + ".join(f"{format_amount(cost)} {currency}" for currency, cost in sorted(costs.items()))
+    known = " + ".join(f"{format_decimal(cost)} {currency}" for currency, cost in sorted(costs.items()))
     if not unpriced:
         return known or "0"
     if not known:

@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import re
 import time
-from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -40,9 +39,7 @@ _STAMP, _NONCE, _SIGNATURE = re.compile(r"[0-9]{1,12}"), re.compile(r"[!-~]{1,12
 _SIGNED_BY = ("X-Lark-Request-Timestamp", "X-Lark-Request-Nonce", "X-Lark-Signature")
 
 
-def build_callback_app(
-    handle: Handle, encrypt_key: str, token: str, gate: IngressGate, clock: Callable[[], float] = time.time
-) -> web.Application:
+def build_callback_app(handle: Handle, encrypt_key: str, token: str, gate: IngressGate) -> web.Application:
     """Build the web application of HTTP mode: `/feishu/events` for events and presses. `token` is the Verification
     Token, and may be empty."""
     if not encrypt_key:
@@ -50,7 +47,7 @@ def build_callback_app(
     bodies = BodyReader()
 
     async def receive(request: web.Request) -> web.Response:
-        payload = await _read_payload(request, encrypt_key, token, clock(), bodies)
+        payload = await _read_payload(request, encrypt_key, token, time.time(), bodies)
         if isinstance(payload, web.Response):
             return payload
         if payload.get("type") == "url_verification":

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 from bot.platforms.feishu.client import FeishuClient
 from bot.platforms.shared import CachingReaderClassifier, list_mappings
 
@@ -15,8 +12,8 @@ PAGE, PAGES = 100, 20
 class FeishuReaderClassifier(CachingReaderClassifier):
     """Needs `im:chat:readonly` and `im:chat.members:read`."""
 
-    def __init__(self, client: FeishuClient, *, tenant: str, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(clock)
+    def __init__(self, client: FeishuClient, *, tenant: str) -> None:
+        super().__init__()
         self._client, self._tenant = client, tenant
 
     async def has_only_insiders(self, channel: str) -> bool:

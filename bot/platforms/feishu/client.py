@@ -203,8 +203,7 @@ class FeishuClient:
         return self._token
 
     async def _renew_token(self) -> None:
-        credentials = {"app_id": self.app_id, "app_secret": self.app_secret}
-        answer = await self._ask("POST", TOKEN_PATH, json=credentials)
+        answer = await self._ask("POST", TOKEN_PATH, json={"app_id": self.app_id, "app_secret": self.app_secret})
         token, life_s = answer.data.get("tenant_access_token"), answer.data.get("expire")
         name = "tenant_access_token"
         if answer.code == RATE_LIMITED:

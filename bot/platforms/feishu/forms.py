@@ -15,14 +15,7 @@ from bot.core.i18n import translate
 from bot.platforms.feishu import cards
 from bot.platforms.feishu.cards import LABEL, MAX_PICKED, SMALL, Element, build_plain_text
 from bot.platforms.feishu.text import format_label, format_mention
-from bot.platforms.feishu.values import (
-    ID_MAX,
-    CancelValue,
-    DialogValue,
-    FormValue,
-    OpenFormValue,
-    Value,
-)
+from bot.platforms.feishu.values import ID_MAX, CancelValue, DialogValue, FormValue, OpenFormValue, Value
 from bot.platforms.shared import read_day, split_value
 from tools.characters import replace_surrogates
 from tools.spec import DialogField
@@ -114,8 +107,7 @@ def build_form_card(
     if value is not None:
         row = [cards.build_submit_button(submit, "primary", value, "cs:submit")]
         if more:
-            following = value.model_copy(update={"is_more": True})
-            row.append(cards.build_submit_button(more, "", following, "cs:more"))
+            row.append(cards.build_submit_button(more, "", value.model_copy(update={"is_more": True}), "cs:more"))
         container = [{"tag": "form", "name": "form", "elements": [*fields, cards.build_row(row)]}]
     close = cards.build_row([cards.build_button(cancel, "", CancelValue(title=label))])
     shown = [*cards.render_title_in_full(title), *above, *container, *below, close]

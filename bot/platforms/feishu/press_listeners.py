@@ -214,8 +214,7 @@ class PressListeners:
             return await self._build_form(form.turn_page(), partial(self._show_page, press))
         answer = await self.intake.submit_form(form)
         if answer.problems:
-            show = partial(self._show_page, press, typed=typed, problems=answer.problems)
-            return await self._build_form(form, show)
+            return await self._build_form(form, partial(self._show_page, press, typed=typed, problems=answer.problems))
         if answer.next_page is not None:
             return await self._show_page(press, answer.next_page)
         return self._close_form(press)

@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from redis.asyncio import Redis
-
 from bot.chat.messages import MessageRef, Place
 from bot.core.clock import Clock
 from bot.queue.keys import Keys
@@ -51,7 +49,7 @@ class SentCard:
 class SentCards:
     """The messages of one installation. Every call may raise StoreUnavailableError."""
 
-    redis: Redis
+    redis: Any
     keys: Keys
     team: str
     clock: Clock
@@ -59,13 +57,10 @@ class SentCards:
     def _build_key(self, *parts: str) -> str:
         return ":".join((self.keys.prefix, "{sent}", self.team, *parts))
 
-    async def _ask(self, answer: Any) -> Any:
-        return await answer
-
     # Posts and cards
 
     async def find_post(self, name: str) -> MessageRef | None:
-        found = await self._ask(self.redis.get(self._build_key("post", name)))
+        found = await self.redis.get(self._build_key("post", name))
         channel, _, message = str(found).partition(" ")
         return MessageRef(channel=channel, ts=message) if found else None
 
@@ -79,7 +74,7 @@ class SentCards:
             pipe.set(self._build_key("place", ref.ts), whole.model_dump_json(), px=CARDS_MS)
         if content:
             self._save_card(pipe, SentCard(first=ref.ts, newest=ref.ts), content)
-        await self._ask(pipe.execute())
+        await pipe.execute()
 
     def _save_card(self, pipe: Any, card: SentCard, content: str) -> None:
         pipe.set(self._build_key("card", card.first), content, px=CARDS_MS)
@@ -88,15 +83,14 @@ class SentCards:
         pipe.pexpire(self._build_key("renewals"), CARDS_MS)
 
     async def load_card(self, first: str) -> SentCard:
-        pipe = self.redis.pipeline(transaction=True)
-        return await self._read_card(pipe, first)
+        return await self._read_card(self.redis.pipeline(transaction=True), first)
 
     async def _read_card(self, pipe: Any, first: str) -> SentCard:
         """Run what the pipeline holds, and read a card with it."""
         for name in ("newest", "place", "card", "decided"):  # a pipeline of a cluster has no MGET
             pipe.get(self._build_key(name, first))
         pipe.zscore(self._build_key("renewals"), first)
-        newest, place, content, decided, posted_ms = (await self._ask(pipe.execute()))[-5:]
+        newest, place, content, decided, posted_ms = (await pipe.execute())[-5:]
         return SentCard(
             first=first,
             newest=str(newest or first),
@@ -130,57 +124,56 @@ class SentCards:
 
     async def find_original(self, ref: MessageRef) -> MessageRef:
         """Find the ref that the rest of the bot knows for this message. It differs if the card was posted anew."""
-        first = await self._ask(self.redis.get(self._build_key("first", ref.ts)))
+        first = await self.redis.get(self._build_key("first", ref.ts))
         return MessageRef(channel=ref.channel, ts=str(first or ref.ts))
 
     async def list_old_cards(self, age_ms: int, most: int) -> list[str]:
         """List cards with buttons whose message is older than `age_ms`, the oldest first."""
-        until_ms = self.clock.now_ms() - age_ms
-        found = await self._ask(self.redis.zrangebyscore(self._build_key("renewals"), 0, until_ms, 0, most))
+        found = await self.redis.zrangebyscore(self._build_key("renewals"), 0, self.clock.now_ms() - age_ms, 0, most)
         return [str(one) for one in found]
 
     async def claim_renewal(self, first: str) -> bool:
         """Claim posting this card anew. Only one process gets True for a while."""
-        return bool(await self._ask(self.redis.set(self._build_key("renewing", first), "1", nx=True, px=RENEWING_MS)))
+        return bool(await self.redis.set(self._build_key("renewing", first), "1", nx=True, px=RENEWING_MS))
 
     async def drop_card(self, first: str) -> None:
         """Drop a card that cannot be posted anew."""
         pipe = self.redis.pipeline(transaction=True)
         pipe.zrem(self._build_key("renewals"), first)
         pipe.delete(self._build_key("card", first))
-        await self._ask(pipe.execute())
+        await pipe.execute()
 
     # Signs of life
 
     async def claim_sign(self, thread: str) -> bool:
         """Claim showing the sign of life of a thread. Return False if it is shown, or just over."""
-        return bool(await self._ask(self.redis.set(self._build_key("sign", thread), "", nx=True, px=SIGN_MS)))
+        return bool(await self.redis.set(self._build_key("sign", thread), "", nx=True, px=SIGN_MS))
 
     async def save_sign(self, thread: str, sign: str) -> bool:
         """Save the sign that is shown. Return False if it is over by now."""
         key = self._build_key("sign", thread)
-        if await self._ask(self.redis.set(key, sign, xx=True, get=True, px=SIGN_MS)) == "":
+        if await self.redis.set(key, sign, xx=True, get=True, px=SIGN_MS) == "":
             return True
         await self.drop_sign(thread)
         return False
 
     async def drop_sign(self, thread: str) -> None:
         """Drop the claim of a sign that could not be shown."""
-        await self._ask(self.redis.delete(self._build_key("sign", thread)))
+        await self.redis.delete(self._build_key("sign", thread))
 
     async def end_sign(self, thread: str) -> str:
         """End the sign of a thread, whichever process shows it. Return the sign to remove, if any."""
-        before = await self._ask(self.redis.set(self._build_key("sign", thread), OVER, get=True, px=OVER_MS))
+        before = await self.redis.set(self._build_key("sign", thread), OVER, get=True, px=OVER_MS)
         return "" if before in (None, OVER) else str(before)
 
     # People's chats with the bot
 
     async def find_dm(self, person: str) -> str:
         """Find the person's chat with the bot. Return an empty text if it is not known."""
-        return str(await self._ask(self.redis.get(self._build_dm_key(person))) or "")
+        return str(await self.redis.get(self._build_dm_key(person)) or "")
 
     async def save_dm(self, person: str, chat: str) -> None:
-        await self._ask(self.redis.set(self._build_dm_key(person), chat, px=DM_MS))
+        await self.redis.set(self._build_dm_key(person), chat, px=DM_MS)
 
     def _build_dm_key(self, person: str) -> str:
         return self.keys.build_key(self.keys.get_partition(person), "dm", person)

@@ -39,7 +39,7 @@ class AgentView:
         self._sessions, self._prompts = OptionalFeature("sessions"), OptionalFeature("suggested prompts")
         self._skipped = set[tuple[str, str]]()
         """(channel, thread) of sessions at work of which Slack was not told."""
-        self._statuses = LatestCalls(self.send_status)
+        self._session_calls = LatestCalls(self.send_status)
         self._calls = LocalRateLimiter(CALL_MS, CALL_BURST)
 
     def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
@@ -57,11 +57,11 @@ class AgentView:
                 return
         beginning = {"initiator_user_id": person, "title": truncate_text(" ".join(title.split()), SESSION_TITLE)}
         told = {name: text for name, text in beginning.items() if text}
-        self._statuses.send_soon(key, {"status": status.value, **told})
+        self._session_calls.send_soon(key, {"status": status.value, **told})
 
     async def wait_for_session(self, place: Place) -> None:
         """Wait until the wanted status of this thread is sent, for `WAIT_S` at most."""
-        await self._statuses.wait(place, WAIT_S)
+        await self._session_calls.wait(place, WAIT_S)
 
     async def send_status(self, thread: Thread, wanted: Mapping[str, str]) -> None:
         if self._sessions.is_available:
@@ -89,4 +89,4 @@ class AgentView:
 
     async def close(self) -> None:
         """End the sending at the end of the process."""
-        await self._statuses.close()
+        await self._session_calls.close()

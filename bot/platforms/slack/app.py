@@ -63,7 +63,6 @@ def build_bolt_app(
     directory: ChatDirectory,
     *,
     signing_secret: str = "",
-    command: str = COMMAND,
     note_changed_person: Callable[[str], None] = lambda person: None,
     note_activity: Callable[[Place, str], None] = lambda place, at: None,
 ) -> AsyncApp:
@@ -98,7 +97,7 @@ def build_bolt_app(
         directory=directory,
         note_changed_person=note_changed_person,
         note_activity=note_activity,
-    ).register_listeners(app, command)
+    ).register_listeners(app, COMMAND)
     FormListeners(client, me, intake, channel, directory).register_listeners(app)
     HomeListeners(client, me, intake, channel, directory).register_listeners(app)
     register_sinks(app)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.messages import MessageRef, Place, Post, RateSlot, SessionStatus, SuggestedPrompt
+from bot.chat.messages import MessageRef, Place, Post, RateSlot
 from bot.core import logs
 from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, ChatUnavailableError
 from bot.core.held_lease import assert_lease_held
@@ -20,7 +21,7 @@ from bot.platforms.shared import LatestCalls, LocalRateLimiter, OptionalFeature,
 from bot.platforms.slack.agent_view import AgentView
 from bot.platforms.slack.blocks import RenderedMessage, render_post
 from bot.platforms.slack.text import escape_text, truncate_text
-from bot.platforms.slack.web_api import UNREACHABLE, Method, Penalty, call_slack, stream_pages, upload_content
+from bot.platforms.slack.web_api import UNREACHABLE, Method, call_slack, stream_pages, upload_content
 
 log = logs.get_logger(__name__)
 
@@ -39,7 +40,7 @@ UPDATE_MS, UPDATE_BURST = 1_200, 10
 several processes together are faster, Slack answers 429 with a time, and they wait that long."""
 
 
-class SlackChannel:
+class SlackChannel(AgentView):
     """Implements `bot.chat.messages.Channel`. Posts in one Slack channel keep `spacing_ms` apart after `burst`."""
 
     def __init__(
@@ -52,12 +53,12 @@ class SlackChannel:
         spacing_ms: int = 1_050,
         burst: int = 4,
     ) -> None:
-        self._client, self._limits, self._team, self._bot = client, limits, team, bot
+        super().__init__(client)
+        self._limits, self._team, self._bot = limits, team, bot
         self._spacing_ms, self._burst = spacing_ms, burst
         self._updates = LocalRateLimiter(UPDATE_MS, UPDATE_BURST)
         self._directs: dict[str, str] = {}
         self._statuses, self._status_feature = LatestCalls(self._set_status), OptionalFeature("statuses")
-        self._agent_view = AgentView(client)
 
     async def post_message(
         self, place: Place, post: Post, *, key: str, again: bool = False, wait_ms: int | None = None
@@ -84,13 +85,13 @@ class SlackChannel:
         return MessageRef(channel=place.channel, ts=posted[len(parts)])
 
     async def _post_part(
-        self, place: Place, part: RenderedMessage, key: str, number: int, wait_ms: int | None = None, tries: int = 3
+        self, place: Place, part: RenderedMessage, key: str, number: int, wait_ms: int | None = None
     ) -> str:
         """Post one message. If the answer is lost, the message may exist, so search for it before posting again."""
         slot = self.find_rate_slot(place)
         about = {"event_type": EVENT, "event_payload": {"key": key, "part": number}}
         message = _build_destination(place) | _build_message_content(part) | {"metadata": about} | _UNFURLED
-        for tries_left in range(tries - 1, -1, -1):
+        for tries_left in (2, 1, 0):
             try:
                 if wait_ms is None:
                     wait_ms = await self._limits.reserve_slot(slot.key, slot.spacing_ms, slot.burst)
@@ -99,7 +100,7 @@ class SlackChannel:
                     self._client.chat_postMessage,
                     message,
                     repeatable=False,
-                    on_rate_limit=self._build_penalty(slot.key),
+                    on_rate_limit=partial(self._limits.apply_penalty, slot.key),
                     before_each_try=assert_lease_held,
                 )
                 return str(answer["ts"])
@@ -173,21 +174,9 @@ class SlackChannel:
         except ChatError as failed:
             self._status_feature.record_refusal(failed.code)
 
-    def set_session_status(self, place: Place, status: SessionStatus, *, person: str = "", title: str = "") -> None:
-        """See `Channel.set_session_status`."""
-        self._agent_view.set_session_status(place, status, person=person, title=title)
-
-    async def wait_for_session(self, place: Place) -> None:
-        """See `Channel.wait_for_session`."""
-        await self._agent_view.wait_for_session(place)
-
-    async def suggest_prompts(self, place: Place, prompts: Sequence[SuggestedPrompt]) -> None:
-        """See `Channel.suggest_prompts`."""
-        await self._agent_view.suggest_prompts(place, prompts)
-
     async def stop_statuses(self) -> None:
         """End the sending at the end of the process. Statuses that are not on their way yet are not sent."""
-        await self._agent_view.close()
+        await self.close()
         await self._statuses.close()
 
     async def upload_picture(
@@ -221,7 +210,7 @@ class SlackChannel:
         thread, slot = {"thread_ts": place.thread} if place.thread else {}, self.find_rate_slot(place)
         about = {"files": uploaded, "initial_comment": escape_text(truncate_text(comment, MAX_ALT_LENGTH))}
         await asyncio.sleep(await self._limits.reserve_slot(slot.key, slot.spacing_ms, slot.burst) / 1000)
-        method, penalty = self._client.files_completeUploadExternal, self._build_penalty(slot.key)
+        method, penalty = self._client.files_completeUploadExternal, partial(self._limits.apply_penalty, slot.key)
         try:
             await call_slack(
                 method,
@@ -237,12 +226,6 @@ class SlackChannel:
     def find_rate_slot(self, place: Place) -> RateSlot:
         """Return the rate limit of a channel's posts. Slack says about one per second, with short bursts."""
         return RateSlot(f"slack:{self._team}:{place.channel}", self._spacing_ms, self._burst)
-
-    def _build_penalty(self, key: str) -> Penalty:
-        async def apply_slot_penalty(ms: int) -> None:
-            await self._limits.apply_penalty(key, ms)
-
-        return apply_slot_penalty
 
     async def _find_posted_parts(self, place: Place, key: str) -> dict[int, str]:
         """Find our messages with this key: part → ts."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import ChatDirectory
@@ -21,10 +18,8 @@ SHARED_FLAGS = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared", "is_s
 class SlackReaderClassifier(CachingReaderClassifier):
     """Needs `channels:read` and `groups:read`."""
 
-    def __init__(
-        self, client: AsyncWebClient, directory: ChatDirectory, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__(clock)
+    def __init__(self, client: AsyncWebClient, directory: ChatDirectory) -> None:
+        super().__init__()
         self._client, self._directory = client, directory
 
     async def has_only_insiders(self, channel: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from bot.chat.messages import Card, Click, Dialog, FormInput, FormProblem, MessageRef, Place, SentFile
-from bot.platforms.shared import find_value, parse_object, read_day, split_value
+from bot.platforms.shared import find_value, list_mappings, parse_object, read_day, split_value
 from bot.platforms.slack.blocks import format_bold, render_card_content, render_card_title, render_literal
 from bot.platforms.slack.files import parse_sent_files
 from bot.platforms.slack.text import count_utf16_units, format_plain_label
@@ -197,8 +197,7 @@ def parse_dialog_page(view: Mapping[str, Any]) -> int:
 def list_input_blocks(view: Mapping[str, Any]) -> list[str]:
     """Return the block ids of a view's inputs. For a view without any, which Slack does not send, return an empty
     name."""
-    blocks = view.get("blocks")
-    shown = [one for one in blocks if isinstance(one, Mapping)] if isinstance(blocks, list) else []
+    shown = list_mappings(view.get("blocks"))
     return [str(one.get("block_id")) for one in shown if one.get("type") == "input"] or [""]
 
 

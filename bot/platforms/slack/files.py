@@ -17,6 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.messages import FetchedFile, Place, SentFile
 from bot.core import logs
 from bot.core.errors import ChatRefusedError, ChatUnavailableError, FileRefusedError
+from bot.platforms.shared import list_mappings
 from bot.platforms.slack.payload_shape import is_short_text
 from bot.platforms.slack.web_api import UNREACHABLE, Method, call_slack
 
@@ -65,8 +66,7 @@ class SlackFileSource:
             method, where["ts"] = self._client.conversations_replies, place.thread
             where["limit"] = 2  # the first message of a thread may come with it
         answer = await call_slack(method, where)
-        messages = answer.get("messages")
-        rows = [one for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
+        rows = list_mappings(answer.get("messages"))
         return next((parse_sent_files(one.get("files")) for one in rows if one.get("ts") == at), ())
 
     async def fetch_file(self, file: SentFile, max_bytes: int, only_from: str = "") -> FetchedFile:

@@ -117,7 +117,9 @@ class FormListeners:
             await self._show_form(self._client.views_push, body["trigger_id"], filled.turn_page())
             return
         if action["action_id"] == forms.PROCESS:
-            filled = filled.model_copy(update={"process": forms.parse_chosen_process(action), "values": {}})
+            chosen = find_value(action, "selected_option", "value")
+            process = chosen if is_short_text(chosen) else ""
+            filled = filled.model_copy(update={"process": process, "values": {}})
         view_id = body["view"]["id"]
         async with self._views.setdefault(view_id, asyncio.Lock()):  # changes of a view follow one another
             try:

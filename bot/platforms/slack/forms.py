@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.chat.messages import FormDialog, FormSubmission
-from bot.platforms.shared import find_value
 from bot.platforms.slack.dialogs import (
     METADATA,
     OPTION,
@@ -22,7 +21,6 @@ from bot.platforms.slack.dialogs import (
     parse_view_state,
     render_inputs,
 )
-from bot.platforms.slack.payload_shape import is_short_text
 from bot.platforms.slack.text import count_utf16_units
 
 CALLBACK = "cs:form"
@@ -104,9 +102,3 @@ def parse_form(body: Mapping[str, Any]) -> FormSubmission | None:
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
-
-
-def parse_chosen_process(action: Mapping[str, Any]) -> str:
-    """Return the process that a person changes to, or an empty text if the payload names none."""
-    value = find_value(action, "selected_option", "value")
-    return value if is_short_text(value) else ""

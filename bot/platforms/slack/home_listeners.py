@@ -25,15 +25,13 @@ _log = logging.getLogger(__name__)
 _BUTTONS = re.compile(f"^{home.ACTION}")
 
 
-class SlackHome:
-    def __init__(self, client: AsyncWebClient, channel: Channel, directory: ChatDirectory) -> None:
-        self._client, self._channel, self._directory = client, channel, directory
-
-    async def publish_home(self, person: str, page: HomeView) -> None:
-        """Publish a person's Home page. Raises `ChatError`, `StoreUnavailableError`."""
-        dm = await self._channel.open_dm(person)
-        view = home.render_home_view(page, await find_language(self._directory, person), dm.channel)
-        await call_slack(self._client.views_publish, {"user_id": person, "view": view})
+async def publish_home(
+    client: AsyncWebClient, channel: Channel, directory: ChatDirectory, person: str, page: HomeView
+) -> None:
+    """Publish a person's Home page. Raises `ChatError`, `StoreUnavailableError`."""
+    dm = await channel.open_dm(person)
+    view = home.render_home_view(page, await find_language(directory, person), dm.channel)
+    await call_slack(client.views_publish, {"user_id": person, "view": view})
 
 
 class HomeListeners:
@@ -42,7 +40,7 @@ class HomeListeners:
     ) -> None:
         self._client, self._me, self._intake = client, me, intake
         self._channel, self._directory = channel, directory
-        self._pages = SlackHome(client, channel, directory)
+        self._publish_home = partial(publish_home, client, channel, directory)
 
     def register_listeners(self, app: AsyncApp) -> None:
         app.event("app_home_opened")(self.handle_opened)
@@ -61,7 +59,7 @@ class HomeListeners:
     async def _publish(self, person: str, *, is_opened: bool = False) -> None:
         try:
             if page := await self._intake.build_home(person, is_opened=is_opened):
-                await self._pages.publish_home(person, page)
+                await self._publish_home(person, page)
         except (StoreUnavailableError, ChatError) as failed:
             _log.warning("Home tab not shown: %s", failed)
 

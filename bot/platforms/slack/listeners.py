@@ -100,7 +100,6 @@ class SlackListeners:
         intake: Ingress,
         channel: Channel,
         directory: ChatDirectory,
-        clock: Callable[[], float] = time.time,
         note_changed_person: Callable[[str], None] = lambda person: None,
         note_activity: Callable[[Place, str], None] = lambda place, at: None,
     ) -> None:
@@ -108,7 +107,7 @@ class SlackListeners:
         a message or a press was accepted."""
         self._note_changed_person, self._note_activity = note_changed_person, note_activity
         self._client, self._me, self._intake = client, me, intake
-        self._channel, self._directory, self._clock = channel, directory, clock
+        self._channel, self._directory = channel, directory
         self._follow_ups = FollowUps(intake.is_engaged)
 
     def register_listeners(self, app: AsyncApp, command: str) -> None:
@@ -132,9 +131,11 @@ class SlackListeners:
         if foreign := find_foreign_team(body, self._me.team):
             _log.error("a payload for workspace %.60a is dropped: this installation serves %s", foreign, self._me.team)
             return BoltResponse(status=200)
-        await self._accept_session_stop(body)
-        await self._accept_change(body)
-        raw_message = self._parse_message_event(body)
+        event = body.get("event") if body.get("type") == "event_callback" else None
+        event = event if isinstance(event, Mapping) else {}
+        await self._accept_session_stop(body, event)
+        await self._accept_change(body, event)
+        raw_message = self._parse_message_event(body, event)
         if raw_message and (raw_message.place.direct or f"<@{self._me.user}" in raw_message.raw):
             await self._submit_event(raw_message)
         elif raw_message and raw_message.is_reply:
@@ -142,12 +143,9 @@ class SlackListeners:
         await next()
         return None
 
-    def _parse_message_event(self, body: Body) -> RawMessage | None:
+    def _parse_message_event(self, body: Body, event: Body) -> RawMessage | None:
         """Return a person's message, not parsed yet. Return None for everything else that looks like one, and for
         payloads without the shape of Slack's events."""
-        event = body.get("event")
-        if body.get("type") != "event_callback" or not isinstance(event, Mapping):
-            return None
         if event.get("type") not in ("message", "app_mention") or event.get("subtype") not in SUBTYPES:
             return None
         person, ts, channel = event.get("user"), event.get("ts"), event.get("channel")
@@ -161,7 +159,7 @@ class SlackListeners:
             _log.warning("an event of an odd shape is dropped: %.60s", event.get("type"))
             return None
         shared, language = bool(body.get("is_ext_shared_channel")), get_known_language(self._directory, person)
-        place = self._build_place(channel, thread or self._choose_thread(channel, ts, kind), kind, shared=shared)
+        place = self._build_place(channel, thread, kind, ts=ts, shared=shared)
         return RawMessage(
             id=id_,
             place=place,
@@ -202,12 +200,9 @@ class SlackListeners:
         if known and not message.command:  # new people see the status when they have been looked up
             self._channel.show_status(message.thread_place, translate("steps.working", known.language))
 
-    async def _accept_change(self, body: Body) -> None:
+    async def _accept_change(self, body: Body, event: Body) -> None:
         """Accept that a message was changed or deleted by its writer, whom the verified payload names. Slack also sends
         a change when it unfurls a link, and when a bot rewrites its own post."""
-        event = body.get("event")
-        if body.get("type") != "event_callback" or not isinstance(event, Mapping):
-            return
         before, now = event.get("previous_message"), event.get("message")
         if event.get("subtype") not in ("message_changed", "message_deleted") or not isinstance(before, Mapping):
             return
@@ -216,16 +211,13 @@ class SlackListeners:
         if not is_deleted and (shown.get("text"), shown.get("user")) == (before.get("text"), before.get("user")):
             return
         where = {"type": "message", "channel": event.get("channel"), "channel_type": event.get("channel_type")}
-        message = self._parse_message_event({**body, "event": {**shown, **where}})
+        message = self._parse_message_event(body, {**shown, **where})
         if message and (message.place.direct or await self._intake.is_engaged(message.place)):
             await self._intake.accept_change(self._to_message(message), is_deleted=is_deleted)
 
-    async def _accept_session_stop(self, body: Body) -> None:
+    async def _accept_session_stop(self, body: Body, event: Body) -> None:
         """Accept a press of Slack's own *Stop* button. The verified payload names the presser, who may stop the same as
         with the word."""
-        event = body.get("event")
-        if body.get("type") != "event_callback" or not isinstance(event, Mapping):
-            return
         if event.get("type") != "agent_session_stopped":
             return
         person, channel, thread, at = (event.get(name) for name in ("user", "channel", "thread_ts", "event_ts"))
@@ -235,13 +227,12 @@ class SlackListeners:
             return
         await self._intake.stop_session(self._build_place(channel, thread), person, id_, at)
 
-    def _choose_thread(self, channel: str, ts: str | None, kind: str | None = None) -> str | None:
-        """Choose where the answer to a message outside of threads goes: beside the message in a DM, under it
-        elsewhere."""
-        return None if self._build_place(channel, None, kind).direct else ts
-
-    def _build_place(self, channel: str, thread: str | None, kind: str | None = None, *, shared: bool = False) -> Place:
+    def _build_place(
+        self, channel: str, thread: str | None, kind: str | None = None, *, ts: str | None = None, shared: bool = False
+    ) -> Place:
+        """The answer to a message outside of threads (`ts`) goes beside it in a DM, under it elsewhere."""
         direct = kind == "im" or channel.startswith("D")
+        thread = thread or (None if direct else ts)
         return Place(team=self._me.team, channel=channel, thread=thread, direct=direct, shared=shared)
 
     async def handle_command(self, ack: AckFunction, body: dict[str, Any]) -> None:
@@ -256,7 +247,7 @@ class SlackListeners:
         async with watch_acknowledgement(tell) as is_late:
             try:
                 place = await self._channel.open_dm(person)
-                said = RawMessage(id=trigger, place=place, person=person, raw=raw, ts=f"{self._clock():.6f}")
+                said = RawMessage(id=trigger, place=place, person=person, raw=raw, ts=f"{time.time():.6f}")
                 await self._submit_message(self._to_message(said, command=True))
             except (StoreUnavailableError, ChatError) as failed:
                 _log.warning("slash command not taken: %s", failed)
@@ -286,7 +277,7 @@ class SlackListeners:
                 opens_dialog = click is not None and await self._intake.opens_dialog(click)
                 if click and not opens_dialog:
                     await self._intake.accept_click(click)
-                    self._note_activity(click.place, f"{self._clock() - CLOCK_MARGIN_S:.6f}")
+                    self._note_activity(click.place, f"{time.time() - CLOCK_MARGIN_S:.6f}")
         except (StoreUnavailableError, ChatError) as failed:
             await self._notify_press_not_accepted(body, click, failed)
             raise
@@ -340,9 +331,8 @@ class SlackListeners:
         channel, ts = box.get("channel_id"), box.get("message_ts")
         shown = [button for block in message.get("blocks") or () for button in block.get("elements") or ()]
         # A message that was updated meanwhile needs no update.
-        is_shown = (action["action_id"], action.get("value")) in [
-            (one.get("action_id"), one.get("value")) for one in shown
-        ]
+        pressed = (action["action_id"], action.get("value"))
+        is_shown = any((one.get("action_id"), one.get("value")) == pressed for one in shown)
         return Click(
             id=body["trigger_id"],
             approval=approval,
@@ -363,9 +353,7 @@ class SlackListeners:
             named = home.parse_home_dm((body.get("view") or {}).get("private_metadata"))
             return self._build_place(named, None, "im") if named else await self._channel.open_dm(person)
         thread = message.get("thread_ts") or box.get("thread_ts")
-        return self._build_place(
-            str(channel), thread or self._choose_thread(str(channel), box.get("message_ts") or message.get("ts"))
-        )
+        return self._build_place(str(channel), thread, ts=box.get("message_ts") or message.get("ts"))
 
     async def handle_more(self, ack: AckFunction, body: dict[str, Any]) -> None:
         """Open the next page of a dialog, with the input of this one."""

@@ -107,14 +107,12 @@ def get_next_cursor(answer: Mapping[str, Any]) -> str:
     return str((answer.get("response_metadata") or {}).get("next_cursor") or "")
 
 
-async def upload_content(
-    client: AsyncWebClient, url: str, content: bytes, *, tries: int = 3, pause_s: float = 0.3
-) -> None:
+async def upload_content(client: AsyncWebClient, url: str, content: bytes) -> None:
     """Upload to an address from Slack. The token does not go there, because the address is the secret. Raises
     `ChatError` (`upload_refused`), or `ChatUnavailableError` when the address cannot be reached."""
     if client.session is None:
         raise TypeError("the client has no connection pool")
-    for tries_left in range(tries - 1, -1, -1):
+    for pause_s in (0.3, 0.3, 0):
         try:
             async with client.session.post(url, data=content, proxy=client.proxy, allow_redirects=False) as answer:
                 status = answer.status
@@ -124,7 +122,7 @@ async def upload_content(
             return
         if status and status < 500 and status != 429:
             raise ChatRefusedError("upload_refused", f"upload ({status})")
-        await asyncio.sleep(pause_s if tries_left else 0)
+        await asyncio.sleep(pause_s)
     raise ChatUnavailableError(UNREACHABLE, "upload")
 
 

@@ -14,6 +14,7 @@ from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import NativeFormat
 from bot.agent.formats.reply_text import cut_imitations
 from bot.agent.formats.text_format import TextFormat
+from bot.agent.formats.tool_descriptions import fill_instructions
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop, ModelInUse, RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.model import Decision, FinalAnswer, MalformedReply, ModelReply, ReplyFormat, ToolCalls
@@ -160,7 +161,7 @@ async def test_after_two_written_calls_the_run_goes_on_in_the_text_format_and_th
     told = [one["content"] for one in last]
     before = ["rules", "before", 'Thought: w\nAction: find_rule\nAction Input: {"query": "x"}', "Observation: found"]
     assert told[:5] == [*before, "Final Answer: So it is."]
-    assert told[5] == TextFormat().render_instructions(loop.selector.list_offered_tools(None))
+    assert told[5] == fill_instructions(TextFormat().manual, loop.selector.list_offered_tools(None))
     assert [one.partition("\n")[0] for one in told[6:]][1::2] == ["Thought: "] * 3
     assert trace.style == "text" and loop.settle_call(trace, trace.calls[-1].uid, CallStatus.SUCCEEDED, {"paid": 5})
     model.script.append(ModelReply(text="Final Answer: Paid."))

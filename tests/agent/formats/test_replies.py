@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.native_format import ID_MAX, NAME, NativeFormat
 from bot.agent.formats.text_format import TextFormat
+from bot.agent.formats.tool_descriptions import fill_instructions
 from bot.agent.model import FinalAnswer, MalformedReply, ModelReply, RawToolCall, ToolCalls
 from bot.agent.models.chat import ChatCompletionsTransport
 from tests.agent.formats.small import MALFORMED, TOOLS, WITHHELD, Expected, act, acts, answer, guess, read_replies, seen
@@ -176,5 +177,5 @@ def test_a_reply_is_read_as_what_it_says(subtests: pytest.Subtests) -> None:
 
 
 def test_the_json_manual_asks_for_no_array_because_the_endpoint_allows_none() -> None:
-    assert "array" not in JsonFormat().render_instructions(TOOLS)
+    assert "array" not in fill_instructions(JsonFormat().manual, TOOLS)
     assert '"response_format":{"type":"json_object"}' in JsonFormat().build_extra_body(TOOLS)

@@ -9,6 +9,7 @@ import pytest
 
 from bot.agent.formats.json_format import JsonFormat
 from bot.agent.formats.text_format import TextFormat
+from bot.agent.formats.tool_descriptions import fill_instructions
 from bot.agent.limits import StopReason
 from bot.agent.loop import AgentLoop, ModelInUse, RunFinished, RunPaused, RunStopped, StepsFinished
 from bot.agent.model import ModelReply, ReplyFormat
@@ -111,7 +112,7 @@ async def test_reads_of_an_array_run_together_and_the_gated_call_waits() -> None
 
 @pytest.mark.parametrize("style", [TextFormat(), JsonFormat()], ids=lambda style: style.name)
 def test_the_manual_shows_every_tool_and_how_to_call_it(style: ReplyFormat) -> None:
-    manual = style.render_instructions(TOOLS)
+    manual = fill_instructions(style.manual, TOOLS)
     for tool in TOOLS:
         assert f"- {tool.name} {tool.effect_tag} {tool.purpose}" in manual
         assert all(f"{name}: " in manual or f"{name}?: " in manual for name in tool.args.model_fields)

@@ -242,11 +242,9 @@ class SeatAssignment:
         if error := check_missing_fields(missing, hint):
             named = {f.name: self.list_candidates(f.name) for f in deciding_here}
             is_clear = len(named) == len(missing) and all(len(people) == 1 for people in named.values())
-            raise (
-                MissingApproverError(error, {name: people[0].id for name, people in named.items()})
-                if is_clear
-                else error
-            )
+            if is_clear:
+                raise MissingApproverError(error, {name: people[0].id for name, people in named.items()})
+            raise error
 
     def require_allowed_choices(self) -> None:
         """Check that each person in a field that decides is named by the table, or that the row lets the author choose.
@@ -323,8 +321,7 @@ class SeatAssignment:
 
     def _find_row(self, name: str) -> PolicyRow | None:
         """The first row that applies."""
-        author = self._company.author
-        return next((row for row in self._rows if row.is_applicable(name, self._values, author)), None)
+        return next((row for row in self._rows if row.is_applicable(name, self._values, self._company.author)), None)
 
     def _can_author_choose(self, field: str) -> bool:
         row = self._find_row(field)

@@ -93,8 +93,7 @@ class CommandEnricher:
         """The preview of a form that is still being filled in. Raises `ToolError` for an author who is not in the
         directory."""
         context = await self._build_form_context(process, initiator, now)
-        files = await self._find_files(process, form, initiator)
-        return preview_form(process, form, replace(context, files=files))
+        return preview_form(process, form, replace(context, files=await self._find_files(process, form, initiator)))
 
     async def _build_form_context(
         self, process: Process, initiator: str, now: datetime, own_requests: Sequence[Request] | None = None
@@ -214,9 +213,8 @@ class CommandEnricher:
         looked_up = {task.assignee, request.initiator}
         rows = [row for row in self._policy if row.process == process.key]
         while True:
-            author = await self._directory.find_person(request.initiator) or Person(
-                id=request.initiator, name="", active=False
-            )
+            unknown = Person(id=request.initiator, name="", active=False)
+            author = await self._directory.find_person(request.initiator) or unknown
             company = AssigneeResolver(await self._directory.list_people(), author)
             found = find_successors(process, request, task, company, rows)
             if company.consulted <= looked_up:

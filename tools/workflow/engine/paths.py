@@ -81,9 +81,8 @@ def choose_flows(node: FlowNode, values: Mapping[str, Value]) -> tuple[SequenceF
     last and has no condition."""
     if node.kind is not NodeKind.CHOICE:
         return node.routes
-    return (
-        next(r for r in node.routes if not r.condition or evaluate_condition(parse_expression(r.condition), values)),
-    )
+    met = (r for r in node.routes if not r.condition or evaluate_condition(parse_expression(r.condition), values))
+    return (next(met),)
 
 
 def list_task_timers(definition: ProcessDefinition, task: Task) -> tuple[BoundaryTimer, ...]:

@@ -278,14 +278,8 @@ class RedisStore:
         `WriteConflictError`."""
         keys, details = self._build_save_arguments(change)
         event, request = _deflate_model(change.event), _deflate_model(change.after)
-        args: list[str | bytes] = [
-            str(change.expected_events),
-            request,
-            change.answer,
-            str(ANSWER_MS),
-            event,
-            json.dumps(details),
-        ]
+        expected, kept_ms = str(change.expected_events), str(ANSWER_MS)
+        args: list[str | bytes] = [expected, request, change.answer, kept_ms, event, json.dumps(details)]
         how, answer = await self._save_script(keys=keys, args=args)
         if how == "conflict":
             raise WriteConflictError(f"{change.after.id}: {answer}")
@@ -296,18 +290,9 @@ class RedisStore:
     def _build_save_arguments(self, change: RequestChange) -> tuple[list[str], dict[str, Any]]:
         """The script's keys and arguments."""
         request = change.after.id
-        keys = [
-            self._build_key("request", request),
-            self._build_key("answer", change.idempotency_key),
-            self._build_key("events", request),
-        ]
-        keys += [
-            self._build_key("numbers"),
-            self._build_key("outbox"),
-            self._build_key("bodies"),
-            self._build_key("forms"),
-            self._build_key("left_out"),
-        ]
+        own = (("request", request), ("answer", change.idempotency_key), ("events", request))
+        keys = [self._build_key(*one) for one in own]
+        keys += map(self._build_key, ("numbers", "outbox", "bodies", "forms", "left_out"))
         lists: list[dict[str, Any]] = []
         for listing in change.list_updates:
             keys.append(self._build_key(listing.list_name, listing.person))

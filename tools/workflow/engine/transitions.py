@@ -5,7 +5,7 @@ paths, and waits for all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -29,10 +29,6 @@ from tools.workflow.engine.state import (
     Visit,
 )
 from tools.workflow.engine.votes import build_ballot, compute_verdict, find_seat, list_waiting_seats, replace_seat
-
-ENDS: Mapping[TaskKind, Mapping[str, Status]] = {
-    TaskKind.REVOKE: {Decision.APPROVE: Status.WITHDRAWN, Decision.REJECT: Status.APPROVED}
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +157,7 @@ class Transition:
             people = [p for p in people if p not in barred]
         field = node.who[0] if node.who else INITIATOR
         if not people:
-            label = {"zh": node.name, "en": node.name}
-            raise ToolError("no_level", f"{field} is missing", field=field, label=label)
+            raise ToolError("no_level", f"{field} is missing", field=field, label={"zh": node.name, "en": node.name})
         if self.request.initiator in people:
             raise ToolError("own_approver", "nobody approves their own request", field=field)
         if authority.list_other_approvers(self.request, node.id).intersection(people):
@@ -197,7 +192,7 @@ class Transition:
         """Leave a user task after its decision."""
         visit = self.end_visit(task)
         if visit.kind is TaskKind.REVOKE:
-            self.end_request(ENDS[visit.kind][decision])
+            self.end_request(Status.WITHDRAWN if decision is Decision.APPROVE else Status.APPROVED)
             return
         self.update_request(decisions={**self.request.decisions, visit.node: decision.value})
         self.leave_node(self.definition.nodes[visit.node], decision.value)

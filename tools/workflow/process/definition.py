@@ -129,8 +129,7 @@ def _read_form(toml: bytes) -> Form:
         problems.append("not UTF-8")
     except tomllib.TOMLDecodeError as wrong:
         problems.append(f"not well-formed TOML: {wrong}")
-    errors = [InvalidDefinitionError(FORM, problem) for problem in problems]
-    _raise_with_lines(errors, toml)
+    _raise_with_lines([InvalidDefinitionError(FORM, problem) for problem in problems], toml)
     raise AssertionError(problems)
 
 

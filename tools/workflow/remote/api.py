@@ -211,8 +211,7 @@ class EngineApi(Protocol):
         return await self._list(self.open_tasks, {"assignee": user} if user else marked, parse_task, self.created_order)
 
     async def list_closed_tasks(self, user: str) -> list[EngineTask]:
-        wanted = {"taskAssignee": user, "finished": True}
-        return await self._list(self.past_tasks, wanted, parse_task, "endTime")
+        return await self._list(self.past_tasks, {"taskAssignee": user, "finished": True}, parse_task, "endTime")
 
     async def list_activities(self, instance: str) -> list[ActivityInstance]:
         """Steps of the instance with their tasks, open and closed, oldest first."""

@@ -56,9 +56,8 @@ class EngineUsers:
         """The engine user of a person: by the table, else the id itself. Empty for an id that means another person
         there."""
         found = await self._directory.find_person(person)
-        user = self._user_by_name.get(_fold_name(person)) or self._user_by_name.get(
-            _fold_name(found.email) if found else ""
-        )
+        email = _fold_name(found.email) if found else ""
+        user = self._user_by_name.get(_fold_name(person)) or self._user_by_name.get(email)
         if not user:
             return "" if person in self._name_by_user else person
         self._person_by_user[user] = person

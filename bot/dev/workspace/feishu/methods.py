@@ -104,11 +104,8 @@ def list_sent_files(ws: FeishuWorkspace, content: Json, room: WorkspaceRoom) -> 
     found = [find_file(ws, str(content[name])) for name in ("image_key", "file_key") if name in content]
     for file in found:
         file.rooms.add(room.id)
-    return (
-        {"files": [describe_file(file, "image" if "image_key" in content else "file") for file in found]}
-        if found
-        else {}
-    )
+    kind = "image" if "image_key" in content else "file"
+    return {"files": [describe_file(file, kind) for file in found]} if found else {}
 
 
 def check_content(ws: FeishuWorkspace, msg_type: str, raw: Any) -> Json:
