@@ -117,9 +117,8 @@ async def _enqueue_mail_cards(cards: Cards, event: OutboxEvent) -> None:
     for person in draft.to:
         mail = SendEmailArgs(to=person, subject=draft.subject, body=draft.body)
         try:
-            proposal = await prepare_send_email(
-                ToolContext(cards.tool_services, author, cards.stores.clock.today()), mail
-            )
+            context = ToolContext(cards.tool_services, author, cards.stores.clock.today())
+            proposal = await prepare_send_email(context, mail)
         except ToolError as error:
             log.info("outbox.no_mail", request=event.data["request"], code=error.code)
             continue

@@ -168,9 +168,8 @@ def add_suggestion(approval: Approval, version: int, suggestion: CardField) -> A
     """Add the model's suggestion about the version. The seal does not cover it."""
     if not is_open(approval, version):
         return None
-    return _change_fields(
-        approval, proposal=approval.proposal.with_card_fields((*approval.proposal.fields, suggestion))
-    )
+    fields = (*approval.proposal.fields, suggestion)
+    return _change_fields(approval, proposal=approval.proposal.with_card_fields(fields))
 
 
 # Ended without a decision

@@ -61,10 +61,8 @@ async def notify_backlog_cleared(turns: Turns, lease: Lease, work: BacklogCleare
     text = translate("turn.caught_up", await get_person_language(turns.platform.directory, work.person))
     person, channel, again = work.person, work.place.channel, lease.item.is_redelivery
     await deliver_message(turns.platform, work.place, person, Post(text), key=lease.item.id, again=again)
-    journal_write = turns.stores.journal.build_record_write(
-        lease.lane, "lane.caught_up", person=person, channel=channel
-    )
-    return [Delete(_build_overflow_key(turns.stores.keys, lease.lane)), journal_write]
+    noted = turns.stores.journal.build_record_write(lease.lane, "lane.caught_up", person=person, channel=channel)
+    return [Delete(_build_overflow_key(turns.stores.keys, lease.lane)), noted]
 
 
 async def notify_sender(turns: Turns, sender: ItemSender, code: str, id: str) -> None:

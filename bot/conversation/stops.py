@@ -125,9 +125,8 @@ async def stop_waiting_runs(turns: Turns, stop: Stop, caller: Caller) -> StopRes
     is_empty = not (is_entitled or cancelled)
     if is_empty:  # unless this *stop* ended a run of its own author
         entries = (await turns.stores.history.load_history(place.conversation)).entries[-RECENT_ENTRIES:]
-        runs = [
-            await turns.stores.runs.load_run(one) for one in dict.fromkeys(entry.run for entry in entries if entry.run)
-        ]
+        ids = dict.fromkeys(entry.run for entry in entries if entry.run)
+        runs = [await turns.stores.runs.load_run(one) for one in ids]
         own_runs = [run for run in runs if run is not None and run.message.person == caller.id]
         results = [run.result for run in own_runs if run.ended_ms >= said_ms - SKEW_MS]
         is_empty = not any(one is not None and one.stop_reason == StopReason.USER for one in results)

@@ -158,13 +158,10 @@ class Worker:
 
     async def run(self) -> None:
         self._running = True
-        background: list[tuple[Job, float]] = [(self._extend_leases, self._lanes.lease_ms / 4000)]
-        background += [
-            (job, self._timing.relay_pause_s) for job in (self._listen_for_wakeups, self._listen_for_stops, *self.jobs)
-        ]
-        running = [
-            asyncio.create_task(self._supervise_job(job, pause), name=_get_job_name(job)) for job, pause in background
-        ]
+        jobs: list[tuple[Job, float]] = [(self._extend_leases, self._lanes.lease_ms / 4000)]
+        pause_s, listening = self._timing.relay_pause_s, (self._listen_for_wakeups, self._listen_for_stops)
+        jobs += [(job, pause_s) for job in (*listening, *self.jobs)]
+        running = [asyncio.create_task(self._supervise_job(job, s), name=_get_job_name(job)) for job, s in jobs]
         try:
             await self._claim_until_stopped()
             if tasks := [active.task for active in self._held.values() if active.task is not None]:
@@ -286,9 +283,8 @@ class Worker:
         return (*await self._handler.give_up_item(item, error), *bury_writes)
 
     async def _retry_later(self, active: ActiveLease, delay_ms: int, error: str, count: bool = True) -> None:
-        await self._write_until_stored(
-            active, lambda: active.lease.retry(delay_ms, logs.redact_text(error)[:500], count)
-        )
+        error = logs.redact_text(error)[:500]
+        await self._write_until_stored(active, lambda: active.lease.retry(delay_ms, error, count))
 
     async def _write_until_stored(self, active: ActiveLease, write: Callable[[], Awaitable[_T]]) -> _T:
         active.settling = True

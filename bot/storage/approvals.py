@@ -143,9 +143,7 @@ class ApprovalStore:
 
     def build_close_writes(self, approval: Approval) -> tuple[Write, ...]:
         """Build the writes of a closed approval: its record, without index entry and timers."""
-        timers = tuple(
-            CancelTimer(approval.id, timer) for timer in self._build_timer_ids(approval.id, approval.version)
-        )
+        timers = [CancelTimer(approval.id, one) for one in self._build_timer_ids(approval.id, approval.version)]
         index = ZRem(self._build_open_key(self.keys.get_partition(approval.id)), approval.id)
         return (self.build_save_write(approval), index, *self.build_home_marks(approval), *timers)
 
