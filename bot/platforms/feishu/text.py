@@ -21,7 +21,7 @@ _CODE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _MARKUP_IN_CODE = re.compile(r"(<(?=[A-Za-z/!?@]))|\](?=[(\[:])")
-"""What would be a tag or a link if Feishu saw no code there: a backtick may belong to another one than ours."""
+"""A tag or a link, if Feishu saw no code there: a backtick may belong to another one than ours."""
 _MARKUP = re.compile(r"(?<!\\)(\\*+)(<(?=[A-Za-z/!?@])|&(?=#?\w{1,31};)|!(?=\[)|\](?=[(\[:]))")
 """The beginnings of a tag, an entity, a picture (Feishu refuses a card with an address in it) and a link whose text is
 not its address, with the backslashes before them."""
