@@ -151,7 +151,7 @@ class Settings(BaseSettings, allow_inf_nan=False):
     """TOML with `[[policy]]` rows that go before those of the forms: who approves what, and where authors may
     choose."""
     finance_threshold: str = "1000"
-    """Expenses of this amount or more, in CNY, also go to finance."""
+    """Expenses of this amount or more, and all in another currency than CNY, need everybody in finance."""
     annual_leave_days: str = "10"
     """A year's allowance (days), for whom the directory says nothing else."""
     calendar_country: str = "CN"

@@ -23,7 +23,7 @@ TEST = re.compile(r"([\w./-]+\.py)::(\w+)")
 NAME = re.compile(r"_?[A-Za-z]\w*(?:\.\w+)*(?:\(\))?")
 SETTING = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 ELSEWHERE = frozenset(
-    {"OLLAMA_CONTEXT_LENGTH", "GOLDEN", "README_PICTURE", "EVERY_BEHAVIOUR", "EVERY_SLIP", "CHAOS"}
+    {"OLLAMA_CONTEXT_LENGTH", "WSS_PROXY", "GOLDEN", "README_PICTURE", "EVERY_BEHAVIOUR", "EVERY_SLIP", "CHAOS"}
 )  # names of others' programs and of our tests
 MADE = frozenset({"tools/my_tool.py"})
 """Files that the papers tell somebody to make."""

@@ -66,7 +66,8 @@ def test_the_wheel_has_everything_that_the_program_reads_what_an_administrator_c
         names = set(archive.namelist())
     assert {name for name in names if ".dist-info/" not in name and ".data/" not in name} == wanted
     copied = {name.rpartition("/")[2] for name in names if "/data/share/countersign/" in name}
-    assert copied == {"env.example", "slack-manifest.yaml", "mcp.example.toml", "countersign.service"}
+    manifests = {"slack-manifest.yaml", "feishu-scopes.json"}
+    assert copied == {"env.example", "mcp.example.toml", "countersign.service"} | manifests
 
 
 @pytest.mark.slow

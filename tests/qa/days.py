@@ -63,4 +63,6 @@ def run_days(
 
 
 if __name__ == "__main__":
-    typer.run(run_days)
+    app = typer.Typer(add_completion=False)
+    app.command()(run_days)
+    app(prog_name="deploy/qa days")

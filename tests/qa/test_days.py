@@ -1,5 +1,7 @@
 """The days on which `deploy/qa days` runs the suite."""
 
+import subprocess
+import sys
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -17,3 +19,8 @@ def test_they_are_of_every_kind_and_what_they_are_called() -> None:
     assert {(moment.month, moment.day) for moment in moments.values()} >= {(12, 31), (2, 28), (2, 29)}
     changes = [one for one in moments.values() if (one + timedelta(days=1)).utcoffset() != one.utcoffset()]
     assert len(changes) == 2, "the beginning and the end of summer time"
+
+
+def test_its_help_says_how_it_is_called() -> None:
+    run = subprocess.run([sys.executable, "-m", "tests.qa.days", "--help"], capture_output=True, text=True, check=True)
+    assert "Usage: deploy/qa days" in run.stdout

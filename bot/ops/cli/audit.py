@@ -73,7 +73,7 @@ async def audit(
     taken, with nodes, conditions and hashes.
 
     Without --since the last 7 days, or all of --request R. Requests come one after the other, the one changed longest
-    ago first. Names are shown where Slack is connected and answers; Redis is all that is needed.
+    ago first. Names are shown where the chat platform is connected and answers; Redis is all that is needed.
 
     \b
     countersign audit --since 24h

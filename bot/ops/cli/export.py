@@ -81,8 +81,8 @@ async def export(
 ) -> None:
     """One line of JSON for each run. The line has steps, gates, decisions, tokens, times and the end.
 
-    Runs are kept for 7 days after they have ended. Messages, arguments, observations and answers are left out without
-    --content. The meaning of each field is written in bot/tracing/lines.py.
+    Runs are kept for RUNS_DAYS (7) after they have ended. Messages, arguments, observations and answers are left out
+    without --content. The meaning of each field is written in bot/tracing/lines.py.
 
     \b
     countersign export > runs.jsonl

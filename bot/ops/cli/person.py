@@ -70,7 +70,7 @@ async def forget_person(person: Who, yes: Yes = False) -> None:
     """Erase what is kept of a person. Conversations, runs, cards, journal, files on no request and preferences go.
 
     Requests and their record stay: their hashes name people, and a record that was changed could not be verified any
-    more. Files on requests stay as long as FILES_DAYS says. Slack, backups and journals kept elsewhere are not touched.
+    more. Files on requests stay as long as FILES_DAYS says. The chat platform and copies elsewhere are not touched.
     Refused while anything of theirs is open.
     """
     settings = load_settings()
