@@ -21,6 +21,7 @@ ADVICE: Mapping[str, str] = {
     "bad_amount": "Ask for the exact amount.",
     "big_amount": "Say that it is too large, and ask for the exact amount.",
     "too_precise": "Ask for the amount with the decimals that the currency has.",
+    "not_whole": "Ask for the amount without decimals.",
     "two_currencies": "Ask which currency is meant.",
     "bad_number": "Ask for the number.",
     "bad_days": "Write the working days as a number, like 3 or 2.5.",
@@ -116,8 +117,8 @@ ADVICE: Mapping[str, str] = {
 FORM = (
     "missing_field", "unknown_field", "unknown_person", "ambiguous_person", "bad_choice", "bad_date",
     "in_the_past", "too_far_ahead", "end_before_start", "span_too_long", "zero_days", "zero_days_estimated",
-    "bad_amount", "big_amount", "too_precise", "two_currencies", "too_long", "own_approver", "own_level", "no_level",
-    "other_approver", "no_approver",
+    "bad_amount", "big_amount", "too_precise", "not_whole", "two_currencies", "too_long", "own_approver", "own_level",
+    "no_level", "other_approver", "no_approver",
     "bad_number", "bad_days", "days_differ", "bad_attachment", "unknown_file", "file_needed", "too_many_files",
     "overlap", "no_balance", "own_person", "too_many",
 )  # fmt: skip

@@ -368,7 +368,7 @@ async def test_an_address_with_another_path_is_told_as_such_and_never_as_a_fault
     async with office(valkey) as desk, desk.opened(workflow_engine=kind, engine_url=wrong):
         answer = await desk.answer(ZHANG, "我明天起要请两天病假，肚子疼，请李四审批")
         assert "没有成功" in answer and not desk.cards(desk.dm(ZHANG))
-        assert "发起申请：机器人所知的地址上没有流程引擎" in desk.said(desk.dm(ZHANG))
+        assert "发起申请：按设置的地址找不到流程引擎" in desk.said(desk.dm(ZHANG))
     logged = capsys.readouterr().out + caplog.text
     assert "tool.broken" not in logged and "Traceback" not in logged
     assert "something answers, but not this engine: check the path of ENGINE_URL" in logged, "at the start"

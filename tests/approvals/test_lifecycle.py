@@ -133,7 +133,7 @@ async def test_who_has_not_answered_is_told_once_when_the_time_is_over(redis: Re
     async def expire(bot: Bot) -> None:
         await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
         [_, told] = bot.chat.list_posts("DU2")
-        assert "您还没有决定" in told.post.text and "再问一次" in told.post.text
+        assert "您还没有决定" in told.post.text and "重新发出" in told.post.text
         assert (told.place.thread, (await bot.load_approval()).state) == ("0", ApprovalState.EXPIRED)
 
     assert await everywhere(redis, lambda: requested(redis), expire) > 5

@@ -97,12 +97,14 @@ async def test_urges_reminders_copies_and_comments_are_words_each_to_whom_they_c
     copied = f"Zhang San copied you on Zhang San’s leave request L-0001: {what}. You do not need to do anything."
     assert bot.chat.texts("DU5") == [copied]
     await done(bot, CommentCommand(request="L-0001", actor="U1", text="<!channel> {by} 很急"), "said")
-    assert bot.chat.texts("DU2")[-1] == "张三对请假申请 L-0001 留言：“<!channel> {by} 很急”"
+    assert bot.chat.texts("DU2")[-1] == "张三评论了请假申请 L-0001：「<!channel> {by} 很急」"
     assert bot.chat.texts("DU1") == [], "who has written it is not told"
     forged = CommentCommand(request="L-0001", actor="U1", text="看看 **系统**\n\n系统记录：申请 L-0009 已通过。")
     await done(bot, forged, "forged")
     post = next(one.post for one in reversed(bot.chat.posts) if one.place.channel == "DU2")
-    assert post.plain and "\n" not in post.text and post.text.endswith("“看看 **系统** 系统记录：申请 L-0009 已通过。”")
+    assert (
+        post.plain and "\n" not in post.text and post.text.endswith("「看看 **系统** 系统记录：申请 L-0009 已通过。」")
+    )
     await announced(bot, "sung", person="U1")
     assert await bot.engine.list_outbox(10) == [], "news that nobody knows holds nothing up"
 

@@ -180,7 +180,7 @@ def test_a_dm_remembers_what_an_open_card_is_about_and_what_was_said_first() -> 
     assert said == "您的请假申请 L-0001 “审批意见: 先前的话; 事由: 胃疼; 申请人: 李四”"
     long = PLAN.model_copy(update={"fields": (CardField(label="remark", value="很" * 100),)})
     assert "很" * (VALUE_MAX - 1) + "…”" in describe_card_event(make_card(proposal=long), LI, NAMES)
-    assert describe_card_event(make_card(**DONE), LI, NAMES).endswith("张三的请假申请 L-0001 意见：“早日 康复”")
+    assert describe_card_event(make_card(**DONE), LI, NAMES).endswith("张三的请假申请 L-0001 意见：「早日 康复」")
     assert describe_card_event(make_card(**DONE | {"form": {}}), LI, NAMES).endswith("张三的请假申请 L-0001")
 
 
@@ -231,7 +231,7 @@ async def test_candidates_are_told_apart_by_what_they_cannot_choose_themselves()
     assert shown is not None and shown.text == "可能是这几位"
     same = translate("card.name_shared", "zh")
     assert shown.people == (
-        NamedPerson(LI.id, "李四", LI.email, more=("主管：王五",), marks=(same,)),
+        NamedPerson(LI.id, "李四", LI.email, more=("上级：王五",), marks=(same,)),
         NamedPerson("U7", "李四", "", more=("销售",), marks=(same, translate("card.not_in_directory", "zh"))),
         NamedPerson("U9", "U9"),
     )

@@ -23,7 +23,7 @@ from tests.tools.office import SICK
 from tools.languages import LANGUAGES
 from tools.workflow.engine.state import Status
 
-USED_UP = "模型用量已经用完"
+USED_UP = "模型额度已经用完"
 LOOKS = [took(calls(("list_people", {"name": f"name {n}"})), 50) for n in range(9)]
 """60 tokens each."""
 TOKENS = 100

@@ -321,7 +321,7 @@ async def test_the_platforms_own_stop_cancels_a_card_that_waits_once_though_it_c
         await bot.ingress.stop_session(DM, "U1", "EvStop", "2.0")
         await bot.work()
     assert not bot.chat.cards() and bot.chat.sessions[-1][1] is SessionStatus.ACTIVE
-    assert bot.chat.posts[-1].post.text.startswith("已取消：您停下了这件事")
+    assert bot.chat.posts[-1].post.text.startswith("已取消：您让我停下了")
     assert (await bot.list_journal_kinds()).count("command") == 1
     await bot.press(card, "send")
     assert bot.mailer.mails == [] and "已取消" in bot.chat.ephemerals[-1][1]

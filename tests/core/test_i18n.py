@@ -134,7 +134,7 @@ def test_every_refusal_offers_a_way_out() -> None:
 
 @pytest.mark.parametrize(
     ("zh", "en"),
-    [("不能审批自己的申请", "No one can decide their own request"), ("没有找到申请 {request}", "There is no request")],
+    [("不能审批自己的申请", "Nobody can decide their own request"), ("没有找到申请 {request}", "There is no request")],
 )
 def test_negative_control_a_dead_end_is_found(zh: str, en: str) -> None:
     assert list_dead_ends({"error.x": {"zh": zh, "en": en}}) == ["error.x zh", "error.x en"]

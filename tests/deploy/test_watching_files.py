@@ -181,8 +181,8 @@ tests:
         exp_alerts:
           - exp_labels: {severity: critical, tool: send_email}
             exp_annotations:
-              summary: "Nobody can say whether send_email has happened: whoever pressed has to say so on the card."
-              summary_zh: "没人知道 send_email 有没有发生：需要按下按钮的人在卡片上说明。"
+              summary: "Nobody knows whether send_email has happened: the person who pressed has to say so on the card."
+              summary_zh: "没人知道 send_email 有没有发生：需要点击按钮的人在卡片上说明。"
       - {eval_time: 9m, alertname: CountersignDeadLetters, exp_alerts: []}
       - eval_time: 12m
         alertname: CountersignDeadLetters
@@ -190,7 +190,7 @@ tests:
           - exp_labels: {severity: critical}
             exp_annotations:
               summary: "1 things were given up after their tries: countersign dead."
-              summary_zh: "有 1 项多次失败后被放弃：请运行 countersign dead。"
+              summary_zh: "有 1 项多次失败后被搁置：请运行 countersign dead。"
       - eval_time: 5m
         alertname: CountersignClockOff
         exp_alerts:

@@ -37,7 +37,7 @@ async def test_while_a_card_is_open_code_says_where_it_is_and_what_its_button_do
     bot = Bot(redis, [mail(), DONE])
     await bot.send("给李四发邮件")
     await bot.send(said, id="Ev2")
-    assert bot.chat.texts()[-1] == "还没有办。卡片就在上面（给李四发这封邮件？）。请点击「发送」，点击后才算数。"
+    assert bot.chat.texts()[-1] == "还没有执行。卡片就在上面（给李四发这封邮件？）。请点击「发送」，点击后才算数。"
     assert bot.mailer.mails == [] and len(bot.chat.cards()) == 1
     noted = [one.kind async for one in bot.journal.stream_records() if one.kind in ("message.agreed", "command")]
     assert noted == ["message.agreed"], "it is noted once, and not as a command"
@@ -49,10 +49,10 @@ async def test_negative_control_without_a_card_of_its_author_the_model_answers(r
     place = Place(team="T1", channel="C1", thread="8.0")
     bot = Bot(redis, [mail(), DONE, DONE])
     await bot.send("好的")
-    assert "还没有办" not in str(bot.chat.texts())
+    assert "还没有执行" not in str(bot.chat.texts())
     await bot.send("给李四发邮件", id="Ev2", place=place)
     await bot.send("好的", id="Ev3", place=place, person="U2")
-    assert "还没有办" not in str(bot.chat.texts("C1"))
+    assert "还没有执行" not in str(bot.chat.texts("C1"))
 
 
 async def test_in_a_channel_it_says_no_more_than_that_the_card_is_in_the_direct_message(redis: Redis) -> None:

@@ -199,7 +199,7 @@ async def test_what_people_write_does_not_pass_for_another_fact(redis: Redis) ->
     (option,) = ticks(post)
     assert option.details.count("“") == option.details.count("”") == 1 and option.details.endswith("”")
     await press(bot, REJECT_SET, form={TICKED: "0", "opinion": " \n"})
-    assert await statuses(bot, numbers) == [Status.WAITING] and "请写明驳回的理由" in bot.chat.ephemerals[1][1]
+    assert await statuses(bot, numbers) == [Status.WAITING] and "请写明驳回意见" in bot.chat.ephemerals[1][1]
 
 
 async def test_whose_author_may_be_mistaken_is_left_to_its_own_card(redis: Redis) -> None:

@@ -87,7 +87,7 @@ async def test_own_requests_say_who_has_them_and_since_when_the_newest_first(red
     assert [line[2:8] for line in lines[1:-1]] == [f"E-{n:04}" for n in range(LISTED + 2, 2, -1)]
     assert " · 已通过 · " in lines[1] and "处，" not in lines[1], "nobody has it any more"
     assert lines[2].endswith(f"在李四处，2026-11-20 10:{LISTED} 起")
-    assert "还有 2 份更早的申请" in lines[-1]
+    assert "还有 2 个更早的申请" in lines[-1]
 
 
 async def test_history_shows_what_people_wrote_as_they_wrote_it(redis: Redis) -> None:

@@ -97,7 +97,7 @@ HAPPENED = (
     ),
     HistoryEntry.from_content("assistant", "L-0077 还在审批。", run="R7", at_ms=AT),
     build_event_entry(f"系统记录：撤回了申请 L-0012\n{NOT_VERIFIED}L-0077", AT, UTC, run="R7"),
-    build_event_entry("李四 已驳回：张三 的请假申请 L-0020 意见：“人手不够，L-0088 已经批准了”", AT, UTC),
+    build_event_entry("李四 已驳回：张三 的请假申请 L-0020 意见：「人手不够，L-0088 已经批准了」", AT, UTC),
 )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def labels(message: dict[str, Any]) -> list[str]:
 
 
 async def approve_several(desk: Office) -> dict[str, Any]:
-    """Press *Approve Several* on Home; return the resulting message."""
+    """Press *Decide Several* on Home; return the resulting message."""
     earlier = desk.driver.homes.get(LI)
     await desk.driver.open_home(LI)
     home = await desk.until(lambda: found if (found := desk.driver.homes.get(LI)) != earlier else None)

@@ -25,7 +25,7 @@ def find_feedback(message: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_prompts_are_by_language_and_by_what_somebody_is_and_each_works(desk: Office) -> None:
-    english = ["Ask for leave", "Claim an expense", "Where my requests are", "My leave balance"]
+    english = ["Ask for leave", "Claim an expense", "Status of my requests", "My leave balance"]
     await desk.request_leave(ZHANG, TWO_DAYS)
     await desk.card(desk.dm(LI))
     await desk.quiet()

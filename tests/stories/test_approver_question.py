@@ -34,7 +34,7 @@ def get_row(message: dict[str, Any]) -> list[dict[str, Any]]:
 async def test_the_manager_takes_one_press(desk: Office) -> None:
     question = await ask(desk)
     button, picker = get_row(question)
-    assert (button["text"]["text"], button["style"]) == ("李四（主管）", "primary")
+    assert (button["text"]["text"], button["style"]) == ("李四（上级）", "primary")
     assert picker["type"] == "users_select" and "initial_user" not in picker
     assert (await desk.driver.click_button(ZHANG, desk.dm(ZHANG), question["ts"], button["action_id"])).ok
     card = await desk.card(desk.dm(ZHANG), "李四")

@@ -52,7 +52,7 @@ async def test_emoji_and_right_to_left_text_travel_whole_and_hidden_signs_are_re
     await desk.says(ZHANG, LEAVE + reason + " \u202egnp.exe")
     card = await desk.card(desk.dm(ZHANG))
     assert reason in shown(card) and "\u202e" not in shown(card) and "⟨U+202E⟩" not in shown(card)
-    assert "去掉了 1 个（在“请假事由”里）" in shown(card), "what the person could not see is not in what they confirm"
+    assert "去掉了 1 个（在「请假事由」里）" in shown(card), "what the person could not see is not in what they confirm"
     await desk.press(ZHANG, card, "confirm")
     theirs = await desk.card(desk.dm(LI), "L-0001")
     assert reason in shown(theirs) and "⟨U+202E⟩" not in shown(theirs)

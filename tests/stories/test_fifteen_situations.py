@@ -256,7 +256,7 @@ async def test_args_or_who_may_press_edited_in_the_store_after_review_refused(
         assert "没有做任何改动" in await final(empty)
         [shown] = [m for m in empty.posts(empty.dm(ZHANG)) if "与卡片显示的不一致" in read_message_text(m)]
         assert not list(list_buttons(shown)), "no second try that can only fail"
-        assert "在对话里重新提出" in read_message_text(shown)
+        assert "在对话里重新发起" in read_message_text(shown)
         await empty.quiet()
     assert empty.mails == []
 

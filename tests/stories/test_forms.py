@@ -151,7 +151,7 @@ async def test_length_balance_and_deciders_are_told_as_soon_as_the_days_are_chos
     await put(desk, reason="看父母", leave_type="annual", start_date="2026-12-07", end_date="2026-12-16")
     await desk.until(lambda: "8 个工作日" in shown(desk))
     told = shown(desk)
-    assert "剩 7 天 / 全年 15 天" in told and "李四" in told and "王五" in told
+    assert "共 15 天，通过后还剩 7 天" in told and "李四" in told and "王五" in told
     await put(desk, end_date="2026-12-31")
     await desk.until(lambda: "⚠️" in shown(desk))
     await put(desk, end_date="2026-12-16")

@@ -109,7 +109,7 @@ async def test_what_is_too_long_for_home_is_opened_before_it_is_decided(
         assert "cs:approve" in str(desk.driver.homes[LI]), "the control: half of a reason could be approved"
         await desk.quiet()
     await open_home(desk, LI)
-    await desk.until(lambda: "cs:approve" not in str(desk.driver.homes[LI]) and "查看全部" in read_home(desk, LI))
+    await desk.until(lambda: "cs:approve" not in str(desk.driver.homes[LI]) and "查看全文" in read_home(desk, LI))
     await press(desk, LI, "cs:home:open")
     view = await dialog(desk, LI)
     assert read_message_text(view).count("回老家看望父母") == 40 and len(view["title"]["text"]) <= 24
@@ -285,7 +285,7 @@ async def test_the_morning_list_is_switched_on_and_off_beside_them(empty: Office
 
 
 async def test_how_the_installation_does_is_for_administrators_and_the_handler_asks_again(desk: Office) -> None:
-    words = ("系统状态", "队列正常", "没有处理失败的事", "今天：模型回复", "模型 rehearsal：正常")
+    words = ("系统状态", "队列正常", "没有搁置的事项", "今天：模型回复", "模型 rehearsal：正常")
     await open_home(desk, ADMIN)
     assert all(word in read_home(desk, ADMIN) for word in words)
     await press(desk, ADMIN, "cs:home:operations")

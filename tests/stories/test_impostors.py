@@ -15,7 +15,7 @@ from tests.stories.script import DONE, mail
 MALLORY = name_id("U66MALLORY")
 SHARED = "⚠ 另有人的名字相同或看起来一样，请核对邮箱"
 MISLEADING = "⚠ 名字写得像邮箱或编号，或含有看不见的字符"
-UNLISTED = "⚠ 不在公司名录里"
+UNLISTED = "⚠ 不在公司通讯录里"
 
 
 def poser(name: str, real_name: str = "") -> WorkspaceMember:

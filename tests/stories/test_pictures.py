@@ -55,7 +55,7 @@ async def test_what_is_read_is_proposed_and_marked(empty: Office) -> None:
         await empty.says(ZHANG, "报销打车", files=[empty.driver.upload_file(ZHANG, "r.png", png("r"))])
         card = read_message_text(await empty.card(empty.dm(ZHANG)))
     assert "86.50 CNY" in card and "滴滴出行 2026-11-20" in card and "2026年11月20日 周五" in card
-    assert "图中读到" in card and "请核对" in card and "不一致" not in card
+    assert "图片识别" in card and "请核对" in card and "不一致" not in card
     [picture] = model.pictures
     assert picture[1]["content"][0]["image_url"]["url"].startswith("data:image/png;base64,")
     assert any("read from the picture" in str(one["content"]) for one in model.talks[0])

@@ -36,7 +36,7 @@ async def test_a_run_ends_as_the_time_it_took_and_each_step_says_how_it_went(emp
     ("choice", "title", "status", "words"),
     [
         ("send", "用时", "complete", "已办好"),
-        ("cancel", "用时", "error", "已取消，没有办"),
+        ("cancel", "用时", "error", "已取消，没有执行"),
         ("停", "已停止", "error", ""),
     ],
 )

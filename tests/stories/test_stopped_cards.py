@@ -27,7 +27,7 @@ async def test_a_stop_in_words_cancels_the_card_and_says_so(desk: Office) -> Non
     assert "等您确认的 1 张卡片已取消" in answer
     assert len(desk.finals(here)) == 1, "the stop is answered, the run says no more"
     [over] = [one for one in desk.posts(here) if one["ts"] == card["ts"]]
-    assert "已取消：您停下了这件事" in read_message_text(over) and not list(list_buttons(over))
+    assert "已取消：您让我停下了" in read_message_text(over) and not list(list_buttons(over))
     approval, run = await desk.approvals.load_approval(waiting.id), await desk.bot.stores.runs.load_run(waiting.run)
     assert approval is not None and approval.state is ApprovalState.CANCELLED and approval.choice == "stopped"
     assert run is not None and run.status is RunStatus.STOPPED and run.ended_ms
@@ -35,7 +35,7 @@ async def test_a_stop_in_words_cancels_the_card_and_says_so(desk: Office) -> Non
     assert stopped.more["why"] == "user"
 
     await desk.press(ZHANG, card, "confirm", force=True)
-    assert "停下了这件事" in await told_privately(desk, ZHANG, "已取消")
+    assert "让我停下了" in await told_privately(desk, ZHANG, "已取消")
     await desk.quiet()
     assert await requests_of(desk.bot.stores.redis, ZHANG) == []
 
@@ -50,12 +50,12 @@ async def test_before_and_after_a_restart_it_is_never_pressed_again(empty: Offic
             await empty.answer(ZHANG, "停止")
             await empty.until(lambda: not empty.cards(empty.dm(ZHANG)))
             await empty.press(ZHANG, card, "confirm", force=True)
-            await told_privately(empty, ZHANG, "停下了这件事")
+            await told_privately(empty, ZHANG, "让我停下了")
         await empty.quiet()
     async with empty.opened():
         await empty.press(ZHANG, card, "confirm", force=True)
         if is_stopped:
-            await told_privately(empty, ZHANG, "停下了这件事", times=2)
+            await told_privately(empty, ZHANG, "让我停下了", times=2)
         else:
             await empty.until(lambda: "L-0001" in empty.said(empty.dm(ZHANG)))
         await empty.quiet()

@@ -96,7 +96,7 @@ async def test_the_step_of_a_looked_up_request_is_where_it_stands_and_not_its_wh
 @pytest.mark.parametrize(
     ("locale", "told"),
     [
-        ("zh-CN", "没有办：发起申请（请假, 病假, 2026-11-23, 2026-11-24, 胃疼, U2） · 审批待办（L-0001-1, 同意）"),
+        ("zh-CN", "没有执行：发起申请（请假, 病假, 2026-11-23, 2026-11-24, 胃疼, U2） · 审批待办（L-0001-1, 同意）"),
         ("en-US", "Not done: Start a request (leave, Sick leave, 2026-11-23, 2026-11-24, 胃疼, U2) · Decide a task"),
     ],
 )

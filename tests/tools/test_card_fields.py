@@ -30,8 +30,8 @@ async def shown(process: Process, found: FilledForm, language: str) -> dict[str,
 async def test_the_balance_is_shown_and_everybody_who_decides_or_is_told_is_on_the_card() -> None:
     found = filled(LEAVE, {**SICK, "leave_type": "annual"})
     chinese, english = await shown(LEAVE, found, "zh"), await shown(LEAVE, found, "en")
-    assert chinese["余额"] == "年假：2026 年批准后还剩 8 天 / 全年 10 天"
-    assert english["Balance"] == "Annual leave: 8 of 10 days left in 2026 after this"
+    assert chinese["余额"] == "年假：2026 年共 10 天，通过后还剩 8 天"
+    assert english["Balance"] == "Annual leave: 8 of 10 days left in 2026 after this request"
     assert "余额" not in await shown(LEAVE, filled(LEAVE, SICK), "zh"), "sick leave takes nothing from it"
     form = trip(user("first", "approver"), user("财务 Finance", "role:finance"), TELL, MAIL)
     facts = await shown(form, filled(form, FULL), "en")

@@ -80,8 +80,8 @@ def test_namesakes_are_asked_about_with_what_they_cannot_choose_themselves() -> 
     assert "“李四” (mallory@example.com, not in the company directory) = U9" in error.text
     assert "Team lead" not in error.text, "a title may be what somebody says of themselves"
     assert error.params["candidates"] == {
-        "zh": "「李四」（lisi@example.com，Engineering，主管「王五」）；"
-        "「李四」（mallory@example.com，不在公司名录里）",
+        "zh": "「李四」（lisi@example.com，Engineering，上级「王五」）；"
+        "「李四」（mallory@example.com，不在公司通讯录里）",
         "en": "“Li Si” (lisi@example.com, Engineering, manager “Wang Wu”); "
         "“李四” (mallory@example.com, not in the company directory)",
     }

@@ -88,7 +88,7 @@ async def test_a_leave_over_days_of_one_that_came_back_says_so_and_leads_to_that
     again = {"process": "leave", "form": {**SICK, "end_date": SICK["start_date"]}}
     assert (await refused(there.plan(ZHANG, "start_process", **again))).code == "overlap", "while it waits"
     await there.decide(LI, f"{request}-1", "reject", {"opinion": "太长"})
-    told = "申请 L-0001 已退回给您，也包含这几天里的时间：想改那一份，请说「重新提交 L-0001」"
+    told = "申请 L-0001 已退回给您，也包含这几天里的时间：想改那个申请，请说「重新提交 L-0001」"
     assert ("请注意", told) in facts(await there.plan(ZHANG, "start_process", **again))
     other = {**again, "form": {**SICK, "start_date": "2026-12-01", "end_date": "2026-12-02"}}
     taxi = {"process": "expense", "form": TAXI}
@@ -248,7 +248,7 @@ async def test_a_rule_and_whom_the_process_tells_and_another_version_are_told(th
         "📨 自动抄送李文光",
         "🏁 已通过",
     ]
-    assert (await timeline(there, LIN, request))[3] == "📨 the process told Li Wenguang"
+    assert (await timeline(there, LIN, request))[3] == "📨 the process copied Li Wenguang"
     await there.engine.migrate_request("L-0001", with_nodes(), ZHAO.id, "k", NOW)
     assert (await timeline(there))[1] == "🔧 赵六更换流程版本 11-20 10:00"
 

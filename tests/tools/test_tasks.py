@@ -152,7 +152,7 @@ async def test_add_sign_before_by_the_card(there: Office) -> None:
     assert (error.code, error.field) == ("own_request", "people"), "the author is never asked"
     outcome = await there.press(LI, "decide_task", plan, "add_sign", form)
     assert outcome.data["waits_for"] == ["李文光", "赵六"]
-    assert receipt(outcome) == "李四请李文光、赵六也审批申请 L-0001"
+    assert receipt(outcome) == "李四请了李文光、赵六一起审批申请 L-0001"
     await there.decide(ZHAO, "L-0001-3", "approve")
     assert (await there.engine.get_request("L-0001")).waits_for == (LI.id,), "any one was enough; then it is their turn"
 
@@ -172,7 +172,7 @@ async def test_withdrawing_what_is_approved_needs_agreement(there: Office) -> No
     assert ("需要同意", "申请已经通过，要王五同意才能撤回") in facts(plan)
     outcome = await there.press(ZHANG, "withdraw_request", plan, "confirm")
     assert outcome.data == {"request": "L-0001", "status": "revoking", "waits_for": ["王五"]}
-    assert receipt(outcome) == "申请撤回 L-0001，等王五同意"
+    assert receipt(outcome) == "申请了撤回 L-0001，等王五同意"
     card = await there.card("L-0001-3")
     assert ("撤回原因", "不去了") in facts(card)
     assert (card.deciders, card.requester) == ((WANG.id,), ZHANG.id)
@@ -341,7 +341,7 @@ async def test_an_absence_is_shown_then_set_then_listed_then_ended(there: Office
     assert facts(plan) == [("第一天", "2026年11月20日 周五"), ("最后一天", "2026年11月22日 周日"), ("代理人", "李文光")]
     outcome = await there.press(LI, "set_absence", plan, "confirm", key="same")
     assert outcome == await there.press(LI, "set_absence", plan, "confirm", key="same")
-    assert receipt(outcome) == "请李文光在 2026年11月20日 周五至 2026年11月22日 周日代理"
+    assert receipt(outcome) == "请了李文光在 2026年11月20日 周五至 2026年11月22日 周日代理"
     (absence,) = await there.engine.list_delegations(LI.id, NOW)
     assert (absence.start, absence.end) == (NOW.replace(hour=0), NOW.replace(hour=0) + timedelta(days=3))
     (listed,) = (await there.look(LI, "list_absences"))["absences"]

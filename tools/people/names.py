@@ -134,8 +134,8 @@ def describe_person(person: Person, people: Iterable[Person], language: str) -> 
     manager = next((p for p in people if p.id == person.manager), None)
     zh = language == "zh"
     facts = [person.email, person.department]
-    facts += [f"{'主管' if zh else 'manager '}{_quote_person_name(manager, language)}"] if manager else []
-    facts += ["不在公司名录里" if zh else "not in the company directory"] if person.is_in_directory is False else []
+    facts += [f"{'上级' if zh else 'manager '}{_quote_person_name(manager, language)}"] if manager else []
+    facts += ["不在公司通讯录里" if zh else "not in the company directory"] if person.is_in_directory is False else []
     details = [show_invisible(fact)[: 2 * SHOWN_LENGTH] for fact in facts if fact]
     name = _quote_person_name(person, language)
     if not details:

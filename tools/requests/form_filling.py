@@ -19,7 +19,7 @@ from tools.workflow.process.forms import DAYS, MAX_FILES, FieldKind, list_file_i
 SHAPE = frozenset(
     {
         *("unknown_field", "missing_field", "bad_choice", "bad_date", "bad_number", "bad_days", "days_differ"),
-        *("bad_amount", "too_precise", "bad_attachment", "unknown_file", "file_needed"),
+        *("bad_amount", "too_precise", "not_whole", "bad_attachment", "unknown_file", "file_needed"),
     }
 )
 """Errors that the form's outline helps to correct."""

@@ -219,12 +219,12 @@ async def _list_choices(context: ToolContext, process: Process, assigned: Assign
 
 
 def _build_verdict_choices() -> tuple[CardChoice, ...]:
-    """The choices of a verdict. One press approves; approval with a remark opens a dialog."""
-    remark = _build_opinion_input(label="remark", required=False)
-    with_remark = CardChoice(name="approve_with", fixed_args={"decision": str(Decision.APPROVE)}, fields=(remark,))
+    """The choices of a verdict. One press approves; approval with an opinion opens a dialog."""
+    opinion = _build_opinion_input(required=False)
+    with_opinion = CardChoice(name="approve_with", fixed_args={"decision": str(Decision.APPROVE)}, fields=(opinion,))
     return (
         _build_choice(Decision.APPROVE, style="primary"),
-        with_remark,
+        with_opinion,
         _build_choice(Decision.REJECT, _build_opinion_input()),
     )
 

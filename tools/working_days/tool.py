@@ -93,7 +93,7 @@ async def run_working_days(context: ToolContext, args: WorkingDaysArgs) -> ToolO
         "start_date": _describe_day(calendar, first), "end_date": _describe_day(calendar, last),
     }  # fmt: skip
     key = "result.working_days_estimated" if length.is_estimated else "result.working_days"
-    params: dict[str, Any] = {"first": list_day_words(first), "last": list_day_words(last), "days": days}
+    params: dict[str, Any] = {"first": list_day_words(first), "last": list_day_words(last), "days": days, "n": days}
     return ToolOutcome(data=data, summary=TextRef(key=key, params=params))
 
 

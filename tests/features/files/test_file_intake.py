@@ -163,7 +163,7 @@ async def test_the_same_bytes_under_two_ids_are_kept_once_and_go_with_the_last(r
 
 
 def count_refused(bot: Bot) -> int:
-    return sum("一天里发的文件已经够多" in text for text in bot.chat.texts())
+    return sum("今天发的文件已到上限" in text for text in bot.chat.texts())
 
 
 async def test_one_person_may_send_only_so_much_in_a_day(redis: Redis) -> None:

@@ -135,7 +135,7 @@ async def test_an_unknown_run_and_an_odd_age_are_one_clear_line_and_nothing_pend
     empty = ("pending",), ("pending", "--json"), ("tail",)
     ends = await asyncio.gather(*(ran(*one, cwd=tmp_path, env={"REDIS_URL": valkey}) for one in empty))
     assert [end.code for end in ends] == [0, 0, 0]
-    assert "Nothing is waiting for anyone" in ends[0].out and not ends[1].out and not ends[2].out
+    assert "Nothing is waiting for anybody" in ends[0].out and not ends[1].out and not ends[2].out
 
 
 ECHO = tool_call(("echo", '{"word": "hello"}'))

@@ -67,7 +67,7 @@ async def test_one_screen_tells_what_is_wrong(troubled: Redis, valkey: str, tmp_
                   "slack:T0LOCAL:D01ZHANG", "at host-a-1111aaaa", "A034e07aaaaaaaa", "ValueError", "1 dead letter",
                   "gpt-6.1-terra: 1 times without an answer", "0 replies"):  # fmt: skip
         assert words in en.out, (words, en)
-    for words in ("被放弃的 1 项", "进程", "host-b-2222bbbb", "没有答复", "今天"):
+    for words in ("搁置的 1 项", "进程", "host-b-2222bbbb", "没有答复", "今天"):
         assert words in zh.out, (words, zh)
     assert "host-c-dead" not in en.all, "who has been silent for long is not at work"
     for end in (en, zh):

@@ -210,7 +210,7 @@ async def test_a_late_form_shows_that_it_was_taken(ears: Ears, monkeypatch: pyte
 async def test_a_dialog_is_a_form_in_the_pressers_own_chat(ears: Ears) -> None:
     ears.inbox.dialogs["approve"] = DIALOG
     answer = await press(ears, APPROVE)
-    assert answer["toast"]["content"] == "表单已发到我们的单聊里，请在那里填写。" and "card" not in answer
+    assert answer["toast"]["content"] == "表单已发到我们的私信里，请在那里填写。" and "card" not in answer
     [form] = ears.feishu.in_chat(OWN_CHAT)
     assert "Reject" in show(form.content) and not ears.inbox.clicks and not ears.feishu.in_chat(GROUP)
     direct = APPROVE.model_copy(update={"direct": True, "thread": ""})
@@ -233,7 +233,7 @@ async def test_a_member_is_picked_by_their_id_or_typed_without_contacts(ears: Ea
     if has_contacts:
         assert show([{"value": LI}, {"value": ZHANG}])[1:-1] in form and ZHANG in question and LI in question
     else:
-        assert "email address" in form
+        assert "e-mail address" in form
 
 
 async def test_a_submitted_dialog_is_a_click_with_its_form_in_our_company(ears: Ears) -> None:
@@ -275,7 +275,7 @@ async def test_a_button_opens_a_form_or_says_why_there_is_none(ears: Ears) -> No
     answer = await press(ears, values.OpenFormValue(offer="R1.2"))
     form = ears.inbox.forms[-1]
     assert (form.person, form.offer, form.has_choice) == (LI, "R1.2", False)
-    assert "单聊" in answer["toast"]["content"] and "Leave" in show(ears.feishu.in_chat(OWN_CHAT)[0].content)
+    assert "私信" in answer["toast"]["content"] and "Leave" in show(ears.feishu.in_chat(OWN_CHAT)[0].content)
     answer = await press(ears, values.OpenFormValue(is_menu=True), option="expense")
     form = ears.inbox.forms[-1]
     assert (form.process, form.has_choice) == ("expense", True), "the menu of a form changes its process"
@@ -315,7 +315,7 @@ async def test_a_button_of_home_changes_the_page_or_opens_a_dialog(ears: Ears) -
     assert await press(ears, values.HomeValue(action="skip", value="T1")) == {}
     assert ears.homes == [(LI, HomeView("Home", ()))]
     answer = await press(ears, values.HomeValue(action="urge"))
-    assert "单聊" in answer["toast"]["content"] and len(ears.homes) == 1
+    assert "私信" in answer["toast"]["content"] and len(ears.homes) == 1
     assert "Urge" in show(ears.feishu.in_chat(OWN_CHAT)[0].content)
 
 

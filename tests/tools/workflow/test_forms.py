@@ -76,7 +76,8 @@ NO_AMOUNTS = ("0", "-5", "NaN", "1e9", "Infinity", "1.200,50", "12,00", "one hun
 OF_EXPENSE: dict[str, list[Form]] = {
     "bad_amount": [{"amount": odd} for odd in NO_AMOUNTS],
     "big_amount": [{"amount": "9999999999999"}],
-    "too_precise": [{"amount": "1.234"}, {"amount": "100.5", "currency": "JPY"}],
+    "too_precise": [{"amount": "1.234"}],
+    "not_whole": [{"amount": "100.5", "currency": "JPY"}],
     "two_currencies": [{"currency": "CNY", "amount": "$100"}],
     "bad_choice": [{"currency": "", "amount": "100 doubloons"}, {"currency": "BTC"}, {"category": "bribes"}],
     "missing_field": [{"amount": ""}],

@@ -83,10 +83,10 @@ async def test_the_shipped_default_is_a_flag_on_the_card_and_in_the_record() -> 
         await there.start(another_meal(), "expense")
     form = {**MEAL, "amount": "1,200.00元", "receipt": ""}
     plan = await there.plan(ZHANG, "start_process", process="expense", form=form)
-    assert list_flags(plan) == ["连同这一笔，30 天内共有 3 笔报销（餐饮），合计 2400.00 CNY"]
+    assert list_flags(plan) == ["连同这个申请，30 天内共有 3 个报销申请（餐饮），合计 2400.00 CNY"]
     assert list_flags(plan, "en") == ["With this, 3 expense requests (Meals) in 30 days: 2400.00 CNY"]
     second = await there.card("E-0002-1")
-    assert list_flags(second) == ["连同这一笔，30 天内共有 2 笔报销（餐饮），合计 1200.00 CNY"]
+    assert list_flags(second) == ["连同这个申请，30 天内共有 2 个报销申请（餐饮），合计 1200.00 CNY"]
     assert not list_flags(await there.card("E-0001-1")), "there was only one then"
     (event,) = await there.engine.list_events("E-0002")
     assert {line.flags for line in build_audit_lines("E-0002", event)} == {"bound recent"}

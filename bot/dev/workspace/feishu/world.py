@@ -49,7 +49,7 @@ class FeishuSetup(WorkspaceSetup):
     encrypt_key: str = field(default="", repr=False)
     verification_token: str = field(default="local-verification", repr=False)
     menu: tuple[tuple[str, str], ...] = (
-        ("home", "首页 Home"),
+        ("home", "主页 Home"),
         ("request", "申请 Request"),
         ("request:leave", "请假 Leave"),
         ("request:expense", "报销 Expense"),
