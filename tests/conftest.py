@@ -92,9 +92,10 @@ def ring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     loop = asyncio.new_event_loop()  # its servers end with it, so it lives as long as they are wanted
     thread = Thread(target=loop.run_forever, name="cluster")
     thread.start()
-    opened = cluster(tmp_path_factory.mktemp("cluster"))
+    patient = {"cluster-node-timeout": "15000"}  # nobody kills a node of this one
+    opened = cluster(tmp_path_factory.mktemp("cluster"), more=patient)
     try:
-        yield asyncio.run_coroutine_threadsafe(opened.__aenter__(), loop).result(60).url
+        yield asyncio.run_coroutine_threadsafe(opened.__aenter__(), loop).result(200).url
     finally:
         asyncio.run_coroutine_threadsafe(opened.__aexit__(None, None, None), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)

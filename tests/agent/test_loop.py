@@ -96,12 +96,6 @@ async def test_steps_calls_and_time_are_limited() -> None:
     many = [acts(*(call("look", f"{i}{j}", name=f"{i}{j}") for j in range(7))) for i in range(9)]
     assert (await play(many))[0][-1] == RunStopped(StopReason.CALLS)
 
-    async def never(_: object) -> ModelReply:
-        await asyncio.sleep(30)
-        return ModelReply(text="late")
-
-    assert (await play([never], limits=RunLimits(active_s=0.05)))[0] == [RunStopped(StopReason.TIME)]
-
 
 @pytest.mark.parametrize("stop", [True, False])
 async def test_an_interruption_that_somebody_swallows_comes_again(stop: bool) -> None:
@@ -117,7 +111,7 @@ async def test_an_interruption_that_somebody_swallows_comes_again(stop: bool) ->
             await asyncio.sleep(30)
         return ModelReply(text="late")
 
-    limits = RunLimits(active_s=180 if stop else 0.05)
+    limits = RunLimits(active_s=180 if stop else 0.5)
     loop = AgentLoop(ModelInUse(ScriptedModel([thinks])), Bench().tools(), limits=limits)
     task = asyncio.create_task(run_loop(loop, RunState(), stopped=stopped))
     await began.wait()

@@ -354,12 +354,6 @@ async def test_a_process_that_is_deployed_between_two_messages_has_its_tool(
     assert len(bot.chat.cards()) == 1
 
 
-async def test_what_waits_already_is_not_proposed_again(redis: Redis) -> None:
-    bot, _ = await propose(redis, mail(), DONE)
-    await bot.send("给李四发邮件", id="Ev2")
-    assert len(bot.chat.cards()) == 1 and "card_waits" in str(bot.model.requests[-1])
-
-
 # Given up
 
 

@@ -75,7 +75,7 @@ def test_it_runs_from_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     """Its doctor finds nothing wrong, and what runs is what was installed."""
     program, env = installed / "python", {"PATH": os.environ["PATH"]}
     command = [program, VISIT, installed / "countersign", str(free_ports())]
-    run = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100, check=False)
+    run = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280, check=False)
     assert run.returncode == 0, run.stderr
     seen: dict[str, Any] = json.loads(run.stdout)
     print({name: seen[name] for name in ("alone", "locked")})

@@ -19,7 +19,7 @@ from bot.redis.embedded import EmbeddedRedis, ServerVersion, _find_bundled_progr
 @asynccontextmanager
 async def serving(folder: Path) -> AsyncIterator[tuple[EmbeddedRedis, Redis]]:
     embedded = EmbeddedRedis(folder)
-    client = await connect_redis(await embedded.ensure_running())
+    client = await connect_redis(await embedded.ensure_running(), retries=60)
     try:
         yield embedded, client
     finally:
@@ -58,7 +58,7 @@ async def test_every_confirmed_write_survives_a_kill(tmp_path: Path) -> None:
         await embedded.ensure_running()
         assert int((await client.info("server"))["process_id"]) != server
         enough.set()
-        await asyncio.wait_for(writing, 10)
+        await asyncio.wait_for(writing, 60)
         assert await client.mget([f"k{number}" for number in range(confirmed)]) == ["v"] * confirmed
 
 
@@ -89,6 +89,7 @@ async def test_no_second_server_while_the_first_is_only_slow_or_its_socket_was_d
         with pytest.raises(LocalStartError):
             await second.ensure_running()
         kept.rename(embedded.socket_path)
+        second._timeout_s = 30.0
         await second.ensure_running()
         assert int((await client.info("server"))["process_id"]) == server
         await second.close()

@@ -104,7 +104,7 @@ async def test_the_process_ends_cleanly(tmp_path: Path, how: str) -> None:
             process.stdin.close()
         else:
             process.send_signal(signal.Signals[how])
-        assert await asyncio.wait_for(process.wait(), 10) == 0
+        assert await asyncio.wait_for(process.wait(), 40) == 0
 
 
 async def test_the_page_is_shown_the_journal(tmp_path: Path, valkey: str, redis: Redis) -> None:
@@ -112,7 +112,7 @@ async def test_the_page_is_shown_the_journal(tmp_path: Path, valkey: str, redis:
     await journal.append_record("D01ZHANG", "message.in", person="U01ZHANG", text="before")
     chosen = StandInOptions(tmp_path, 0, workspace=True, bot_token=BOT, app_token=APP, journal=valkey)
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(40),
         serve_stand_ins(chosen) as at,
         aiohttp.ClientSession() as session,
         session.ws_connect(at["page"] + "local/feed?person=U01ZHANG") as feed,
@@ -132,5 +132,5 @@ async def next_line(feed: aiohttp.ClientWebSocketResponse) -> str:
 async def test_they_end_however_soon_after_the_start(tmp_path: Path, valkey: str) -> None:
     """The journal's follower is cancelled at every stage of its connecting."""
     for stage in range(15):
-        async with asyncio.timeout(5), serve_stand_ins(StandInOptions(tmp_path, 0, workspace=True, journal=valkey)):
+        async with asyncio.timeout(40), serve_stand_ins(StandInOptions(tmp_path, 0, workspace=True, journal=valkey)):
             await asyncio.sleep(stage * 0.001)

@@ -15,7 +15,7 @@ from typing import TextIO
 HERE = Path(__file__).parent
 PATHS = {"operaton": "/engine-rest", "camunda": "/engine-rest", "flowable": "/process-api"}
 """Engine → the path of its API."""
-START_TIMEOUT_S, END_TIMEOUT_S, FETCH_TIMEOUT_S = 110, 30, 600
+START_TIMEOUT_S, END_TIMEOUT_S, FETCH_TIMEOUT_S = 250, 30, 600
 JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx400m")
 """It starts in half the time, and is quick enough."""
 

@@ -27,7 +27,7 @@ def list_alerts(bot: Bot) -> list[str]:
 
 
 async def wait_for_alerts(bot: Bot, count: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         while len(list_alerts(bot)) < count:
             await asyncio.sleep(0.01)
 

@@ -144,7 +144,12 @@ class Account:
             self.notes.may.clear()
             self.notes.away, self.lane = random.random() < 0.3, leases[0].lane
             self.fold = self.loop.create_task(self.work(leases[0]))
-            self.do(asyncio.sleep(0.002))
+            self.do(self.go_on())
+
+    async def go_on(self) -> None:
+        """Let the fold come to where it waits for the model."""
+        for _ in range(50):
+            await asyncio.sleep(0)
 
     async def work(self, lease: Lease) -> None:
         fold = parse_work(lease.item.body)

@@ -18,6 +18,7 @@ from bot.features.home.page import PAGE
 from bot.platforms.slack.home import render_home_dialog, render_home_view
 from tests.harness.engines import StartEngine
 from tests.harness.memory_bot import Bot
+from tests.linear.pace import measure_pace
 from tests.tools.office import TAXI
 from tests.tools.workflow.remote.company import DESK, LI, world_of
 from tools.workflow.engine.commands import DecideCommand
@@ -53,9 +54,10 @@ async def test_ten_thousand_tasks_are_pages_of_a_few(redis: Redis) -> None:
     for skip in (0, PAGE, 4_995, 9_995, 1_000_000):
         for person in ("U1", "U2"):
             await store.save_place(person, HomePlace(tasks=skip, requests=skip))
-            began = time.process_time()
+            began = time.thread_time()
             page = await builder.build_home(person)
-            assert page is not None and time.process_time() - began < (6 if skip > 5_000 or person == "U1" else 2)
+            took_s, most_s = time.thread_time() - began, 6 if skip > 5_000 or person == "U1" else 2
+            assert page is not None and took_s < most_s * measure_pace()
             view = render_home_view(page, "zh", "D1")
             assert len(view["blocks"]) <= 100 and not check_view(view)
             View(**view).validate_json()

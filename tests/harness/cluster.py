@@ -21,7 +21,7 @@ from tests.harness.tied import build_tied_command, open_tie
 
 HOST = "127.0.0.1"
 OLDEST = 7
-READY_S = 20.0
+READY_S = 60.0
 SLOTS = 16_384
 _GONE_S = 5.0
 _PAUSE_S = 0.02
@@ -79,7 +79,7 @@ class Node:
         }  # fmt: skip
         if self.bus:
             timeout = {"cluster-node-timeout": str(_NODE_TIMEOUT_MS)}
-            flags |= {"cluster-enabled": "yes", "cluster-port": str(self.bus), **timeout}
+            flags |= {"cluster-enabled": "yes", "cluster-port": str(self.bus), **timeout, **self.more}
         return [part for name, value in flags.items() for part in (f"--{name}", value)]
 
     async def kill(self, number: int = signal.SIGKILL) -> None:
@@ -183,11 +183,14 @@ async def server(folder: Path, more: Mapping[str, str] | None = None) -> AsyncIt
 
 
 @asynccontextmanager
-async def cluster(folder: Path, size: int = 3, *, is_formed: bool = True) -> AsyncIterator[Cluster]:
+async def cluster(
+    folder: Path, size: int = 3, *, is_formed: bool = True, more: Mapping[str, str] | None = None
+) -> AsyncIterator[Cluster]:
     """Run a cluster of masters without replicas. `server_program()` must name a server. If it is not formed, nothing
-    runs yet."""
+    runs yet. `more`: further settings of each server."""
     first = free_ports(2 * size)
-    formed = Cluster([Node(folder / f"node{n}", first + 2 * n, first + 2 * n + 1) for n in range(size)])
+    nodes = [Node(folder / f"node{n}", first + 2 * n, first + 2 * n + 1, more=dict(more or {})) for n in range(size)]
+    formed = Cluster(nodes)
     async with AsyncExitStack() as stack:
         for node in formed.nodes:
             stack.push_async_callback(node.close)

@@ -133,7 +133,7 @@ def _kill_when_unheard(tells: int, child: int) -> None:
 
 
 def run(wanted: dict[str, object]) -> None:
-    """Run `python -m MODULE …` in this process."""
+    """Run `python -m MODULE …` in this process, after the code in `RUN_FIRST`."""
     os.environ.clear()
     os.environ.update(wanted["env"])  # type: ignore[call-overload]
     time.tzset()
@@ -141,6 +141,7 @@ def run(wanted: dict[str, object]) -> None:
     sys.argv = [str(wanted["module"]), *wanted["arguments"]]  # type: ignore[misc]
     if "DAY_OF_STORY" in os.environ:
         exec(SET_TODAY, {})
+    exec(os.environ.get("RUN_FIRST", ""), {})
     runpy.run_module(str(wanted["module"]), run_name="__main__", alter_sys=True)
 
 

@@ -72,7 +72,7 @@ class WatchedTransport:
         answer = await self.carrier.deliver_payload(parcel)
         if self.holds:
             self.holds -= 1
-            await asyncio.sleep(self.ws.setup.timing.ack)
+            await asyncio.sleep(min(self.ws.setup.timing.ack, 3))
             raise NotAcknowledgedError("timeout")
         self._keep(self.acks, answer)
         return answer

@@ -396,7 +396,7 @@ class Process:
 
 def quick_settings(**changes: Any) -> Settings:
     folder = changes.pop("data_dir", None) or tempfile.mkdtemp(prefix="data")
-    return IsolatedSettings(**{"post_spacing_ms": 1, "lease_seconds": 3.0, "data_dir": Path(folder), **changes})
+    return IsolatedSettings(**{"post_spacing_ms": 1, "lease_seconds": 15.0, "data_dir": Path(folder), **changes})
 
 
 def open_workspace(timing: DeliveryTiming, **about: Any) -> Workspace:
@@ -409,13 +409,19 @@ def open_workspace(timing: DeliveryTiming, **about: Any) -> Workspace:
 
 @contextlib.asynccontextmanager
 async def office(
-    redis_url: str, *, more: Sequence[WorkspaceMember] = (), redelivery: tuple[float, ...] = (0.1, 0.2, 0.3)
+    redis_url: str,
+    *,
+    more: Sequence[WorkspaceMember] = (),
+    redelivery: tuple[float, ...] = (0.1, 0.2, 0.3),
+    ack_s: float = 10,
 ) -> AsyncIterator[Office]:
-    """Open the outside world. `more`: further people."""
+    """Open the outside world. `more`: further people. `ack_s`: how long the platform waits for an acknowledgement. By
+    default it is longer than the platform's own, because a bot on a busy machine may take longer."""
     mailbox, answering, demo = Mailbox(), asyncio.Event(), read_world()
     smtp_url = f"smtp://127.0.0.1:{await mailbox.start()}"
     world = replace(demo, people=(*demo.people, *(replace(one) for one in (ANN, *more))))  # of this office only
-    workspace = open_workspace(DeliveryTiming(redelivery=redelivery), world=world, mailbox=mailbox)
+    timing = DeliveryTiming(ack=ack_s, trigger=10, redelivery=redelivery)
+    workspace = open_workspace(timing, world=world, mailbox=mailbox)
     answering.set()
 
     @web.middleware

@@ -13,7 +13,7 @@ from tests.harness.programs import free_ports
 SERVICE = "countersign"
 LOGIN, WATCHING = "pass word/1", "eye@2"
 """Passwords of the servers and of the Sentinel."""
-_DOWN_MS = 700
+_DOWN_MS = 1_500
 """Silence after which the master counts as dead (ms)."""
 
 

@@ -6,7 +6,7 @@ from functools import cache
 
 from bot.redis.watchdog import build_watched_command
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @cache

@@ -40,7 +40,7 @@ class Found:
 def find_patterns() -> list[Found]:
     """Every pattern that is compiled while the packages are imported, each once."""
     program = [sys.executable, "-m", "tests.linear.collect"]
-    told = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True, timeout=100)
+    told = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True, timeout=250)
     uses = find_uses()
     found = dict[tuple[str, int], Found]()
     for module, line, written, flags, binary in json.loads(told.stdout):

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from bot.chat import platform
 from bot.chat.platform import MAX_WAIT_S, IngressGate
 
 
@@ -18,6 +19,12 @@ def crowded(door: IngressGate) -> None:
     door.begin_event()
 
 
+@pytest.fixture
+def lasting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two events are a crowd for as long as the test takes."""
+    monkeypatch.setattr(platform, "CROWD_S", 60)
+
+
 async def test_nobody_waits_for_a_single_event() -> None:
     """An idle bot answers its one message without a pause: the event that began the turn is no crowd."""
     door = IngressGate()
@@ -26,7 +33,9 @@ async def test_nobody_waits_for_a_single_event() -> None:
         door.wait_until_quiet().send(None)
 
 
-async def test_in_a_crowd_work_waits_until_all_are_in() -> None:
+@pytest.mark.usefixtures("lasting")
+async def test_in_a_crowd_work_waits_until_all_are_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "MAX_WAIT_S", 60)
     door = IngressGate()
     crowded(door)
     going_on = asyncio.create_task(door.wait_until_quiet())
@@ -37,6 +46,7 @@ async def test_in_a_crowd_work_waits_until_all_are_in() -> None:
     await asyncio.wait_for(going_on, 5)
 
 
+@pytest.mark.usefixtures("lasting")
 async def test_pieces_of_work_go_on_one_after_another() -> None:
     door, went = IngressGate(), list[int]()
 
@@ -65,6 +75,7 @@ async def test_work_goes_on_while_an_event_waits_for_its_outcome() -> None:
     assert gate.coming == 1
 
 
+@pytest.mark.usefixtures("lasting")
 async def test_in_a_crowd_no_event_waits_for_its_outcome_and_work_goes_on_at_last() -> None:
     gate = IngressGate()
     crowded(gate)

@@ -47,8 +47,8 @@ from tools.workflow.engine.state import Status
 from tools.workflow.engine.store import RedisStore
 
 KEYS = Keys()
-
-
+PATIENT_MS, VAIN_MS = 5_000, 200
+"""How long a call waits for a replica that gets everything, and for one that gets nothing."""
 HOME = KEYS.get_partition("D1")
 ELSEWHERE = next(lane for lane in map(str, range(99)) if KEYS.get_partition(lane) != HOME)
 
@@ -67,12 +67,15 @@ class Pair:
     def hold(self) -> None:
         """Let the replica get nothing from now on."""
         self.link.flowing.clear()
+        scripts.TIMEOUT_MS = VAIN_MS
 
     def go_on(self) -> None:
         self.link.flowing.set()
+        scripts.TIMEOUT_MS = PATIENT_MS
 
     async def fail_over(self) -> None:
-        """Kill the master with its unsent data, and let the replica take over."""
+        """Kill the master with its unsent data, and let the replica take over, which has none."""
+        scripts.TIMEOUT_MS = VAIN_MS
         await self.master.kill()
         self.link.cut_all()
         await self.replica.until("REPLICAOF NO ONE", "+OK")
@@ -94,13 +97,14 @@ class Pair:
         await self.replica.start()
         await self.replica.until(f"REPLICAOF {HOST} {self.master.port}", "+OK")
         await self.replica.until("INFO replication", "master_link_status:up")
+        scripts.TIMEOUT_MS = PATIENT_MS
 
 
 @pytest.fixture
 async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pair]:
     if not server_program():
         pytest.skip("no server program of version 7 or later")
-    monkeypatch.setattr(scripts, "TIMEOUT_MS", 200)
+    monkeypatch.setattr(scripts, "TIMEOUT_MS", PATIENT_MS)
     at_once = {"repl-diskless-sync-delay": "0"}
     async with server(tmp_path / "one", at_once) as one, server(tmp_path / "two", at_once) as two:
         pair = Pair(one, two)
@@ -234,6 +238,7 @@ async def test_what_was_acknowledged_survives_a_failover(pair: Pair, by: Confirm
     lanes, acknowledged = Lanes(pair.redis, KEYS, confirmation=Confirmation(by)), list[str]()
     for number in range(6):
         if number == 3:
+            await pair.wait_for_replica()
             pair.hold()
         with suppress(StoreUnconfirmedError):
             await lanes.enqueue(f"D{number}", f"E{number}", "{}")
@@ -249,7 +254,7 @@ async def test_by_itself_it_waits_for_a_replica_as_long_as_there_is_one(pair: Pa
     watch = StoreWatch(scripts=ScriptRunner.from_redis(pair.redis, KEYS), confirmation=by_itself)
     assert not lanes.find_confirm_command("D1")
     await watch.watch_store()
-    assert lanes.find_confirm_command("D1") == ("WAIT", 1, 200)
+    assert lanes.find_confirm_command("D1") == ("WAIT", 1, scripts.TIMEOUT_MS)
     assert "1 at least" in await describe_replicas(pair.redis), "doctor says so"
     assert await lanes.enqueue("D1", "E1", "{}") is EnqueueResult.NEW
     await pair.replica.kill()
@@ -259,8 +264,7 @@ async def test_by_itself_it_waits_for_a_replica_as_long_as_there_is_one(pair: Pa
     assert "no replica" in await describe_replicas(pair.redis)
 
 
-async def test_the_disk_confirms_where_that_is_asked_for(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripts, "TIMEOUT_MS", 5_000)
+async def test_the_disk_confirms_where_that_is_asked_for(pair: Pair) -> None:
     await pair.redis.config_set("appendfsync", "everysec")
     lanes = Lanes(pair.redis, KEYS, confirmation=Confirmation(ConfirmedBy.DISK))
     assert await lanes.enqueue("D1", "E1", "{}") is EnqueueResult.NEW
@@ -656,7 +660,7 @@ async def test_what_the_engine_saved_elsewhere_is_confirmed_there(
         [lease] = await bot.lanes.claim("p", bot.keys.get_partition(card), 1)
         working = asyncio.create_task(bot.work_on(lease))
         await asyncio.wait_for(is_held.wait(), 20)
-        done, _ = await asyncio.wait({working}, timeout=1)
+        done, _ = await asyncio.wait({working}, timeout=20 if by is ConfirmedBy.SERVER else 1)
         assert bool(done) is (by is ConfirmedBy.SERVER)
         await master.kill()
         await replica.until("CLUSTER FAILOVER TAKEOVER", "+OK")

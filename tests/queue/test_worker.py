@@ -1,6 +1,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -77,7 +78,7 @@ async def log(lanes: Lanes, lane: str) -> list[str]:
     return [str(one) for one in await lanes.redis.lrange(log_key(lanes.keys, lane), 0, -1)]
 
 
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not await condition():
             await asyncio.sleep(0.01)
@@ -98,7 +99,7 @@ QUICK = Timing(poll_s=0.05, relay_pause_s=0.02, backoff_ms=5, grace_s=5)
 
 @pytest.fixture
 def lanes(redis: Redis, keys: Keys) -> Lanes:
-    return Lanes(redis, keys, lease_ms=1_000, max_tries=3)
+    return Lanes(redis, keys, lease_ms=20_000, max_tries=3)
 
 
 def make(lanes: Lanes, handler: Recorder, *, times: Timing = QUICK, **options: Any) -> Worker:
@@ -137,7 +138,7 @@ async def done(lanes: Lanes, lane: str, count: int) -> bool:
     return len(await log(lanes, lane)) >= count
 
 
-async def until_done(lanes: Lanes, names: Iterable[str], count: int, seconds: float = 20) -> None:
+async def until_done(lanes: Lanes, names: Iterable[str], count: int, seconds: float = 60) -> None:
     """Wait until that many items of each of these lanes are handled."""
     for name in names:
         await until(partial(done, lanes, name, count), seconds)
@@ -175,7 +176,7 @@ async def test_after_a_burst_a_lane_lets_others_go_first(redis: Redis, keys: Key
     await lanes.enqueue(other, "other", "1")
     await lanes.redis.zadd(keys.build_key(home, "z"), {"long": 1})  # due first
     async with running(make(lanes, Recorder(handle), concurrency=1, burst=2)):
-        await until(lambda: done(lanes, "long", 5), 5)
+        await until(lambda: done(lanes, "long", 5))
     bursts = [[id for _, id, _ in burst] for _, burst in groupby(held, key=lambda one: one[0])]
     assert bursts == [["L1", "L2"], ["other"], ["L3", "L4"], ["L5"]]
     assert {tries for *_, tries in held} == {1}
@@ -235,11 +236,11 @@ async def test_a_handler_longer_than_its_lease_keeps_it(lanes: Lanes, keys: Keys
 
     async def handle(lease: Lease) -> None:
         tries.append(lease.item.tries)
-        over = await now_ms(lanes.redis) + 2 * short.lease_ms
+        over = await now_ms(lanes.redis) + 1.2 * short.lease_ms
         while await now_ms(lanes.redis) < over:
             await asyncio.sleep(0.02)
 
-    short = Lanes(lanes.redis, keys, lease_ms=500)
+    short = Lanes(lanes.redis, keys, lease_ms=2_000)
     await short.enqueue("D1", "E1", "1")
     async with running(make(short, Recorder(handle))), running(make(short, Recorder(handle))):
         await until(lambda: done(short, "D1", 1))
@@ -257,13 +258,14 @@ async def test_who_loses_the_lane_is_cancelled_and_writes_nothing(lanes: Lanes) 
             cancelled.set()
             raise
 
+    lanes.lease_ms = 2_000  # the worker hears of it when it renews its lease
     await lanes.enqueue("D1", "E1", "1")
     assert await lanes.wait_for_wakeup(1) is not None, "nothing makes the worker look again before the thief does"
     async with running(make(lanes, Recorder(handle), times=replace(QUICK, poll_s=60))):
-        await asyncio.wait_for(started.wait(), 5)
+        await asyncio.wait_for(started.wait(), 20)
         await expire(lanes, "D1")
         thief = await take(lanes, "D1")
-        await asyncio.wait_for(cancelled.wait(), 5)
+        await asyncio.wait_for(cancelled.wait(), 20)
         assert await lanes.extend([thief]) == []
     assert await log(lanes, "D1") == []
     assert thief.item.tries == 2
@@ -274,17 +276,17 @@ async def test_a_stop_reaches_the_running_handler_at_once(lanes: Lanes) -> None:
 
     async def handle(lease: Lease) -> None:
         started.set()
-        await asyncio.wait_for(lease.stopped.wait(), 10)
+        await asyncio.wait_for(lease.stopped.wait(), 50)
 
     async with running(make(lanes, Recorder(handle))):
         await lanes.enqueue("D1", "E1", "stopped")
-        await asyncio.wait_for(started.wait(), 5)
+        await asyncio.wait_for(started.wait(), 20)
 
         async def stopped() -> bool:
             await lanes.request_stop("D1", "1.0")
             return await done(lanes, "D1", 1)
 
-        await until(stopped, 8)
+        await until(stopped)
 
 
 # Stopping
@@ -294,7 +296,7 @@ async def test_a_graceful_stop_lets_handlers_finish_and_claims_no_more(lanes: La
     await lanes.enqueue("D1", "E1", "1")
     await lanes.enqueue("D1", "E2", "2")
     async with running(make(lanes, handler := Waiting())) as worker:
-        await asyncio.wait_for(handler.begun.wait(), 5)
+        await asyncio.wait_for(handler.begun.wait(), 20)
         worker.stop()
         handler.may_end.set()
     assert await log(lanes, "D1") == ["1"]
@@ -309,7 +311,7 @@ async def test_beyond_the_grace_or_cancelled_lanes_are_given_back_without_a_try(
     await lanes.enqueue("D1", "E1", "1")
     worker = make(lanes, handler := Waiting(), times=replace(QUICK, grace_s=0.05))
     task = asyncio.create_task(worker.run())
-    await asyncio.wait_for(handler.begun.wait(), 5)
+    await asyncio.wait_for(handler.begun.wait(), 20)
     if is_cancelled:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -335,7 +337,7 @@ async def test_a_commit_in_flight_is_let_through_beyond_the_grace(redis: Redis, 
     lanes = Slow(redis, keys)
     await lanes.enqueue("D1", "E1", "1")
     async with running(make(lanes, Recorder(), times=replace(QUICK, grace_s=0.01))):
-        await asyncio.wait_for(committing.wait(), 5)
+        await asyncio.wait_for(committing.wait(), 20)
     assert await log(lanes, "D1") == ["1"]
     assert not await lanes.has_pending_items("D1")
 
@@ -343,7 +345,7 @@ async def test_a_commit_in_flight_is_let_through_beyond_the_grace(redis: Redis, 
 async def test_who_has_no_hand_free_leaves_the_bell_to_others(lanes: Lanes, keys: Keys) -> None:
     async with running(make(lanes, handler := Waiting(), concurrency=1, times=replace(QUICK, poll_s=60))):
         await lanes.enqueue("D1", "E1", "1")
-        await asyncio.wait_for(handler.begun.wait(), 5)
+        await asyncio.wait_for(handler.begun.wait(), 20)
         await lanes.redis.delete(keys.wakeup_list)
         await lanes.redis.config_resetstat()
         await lanes.enqueue("D2", "E2", "2")
@@ -382,10 +384,11 @@ async def test_jobs_run_again_and_again_whatever_they_raise_and_an_outage_is_sai
 
 async def test_an_idle_worker_asks_little(lanes: Lanes, keys: Keys) -> None:
     async with running(make(lanes, Recorder(), times=replace(QUICK, poll_s=0.1, relay_pause_s=60))):
-        before = await calls(lanes.redis)
+        before, began = await calls(lanes.redis), time.monotonic()
         await asyncio.sleep(0.4)
         after = await calls(lanes.redis)
-    assert after - before <= keys.partitions * 6
+        took_s = time.monotonic() - began
+    assert after - before <= keys.partitions * (took_s / 0.1 + 2)
 
 
 async def calls(redis: Redis) -> int:
@@ -512,7 +515,7 @@ async def test_a_worker_stops_although_redis_is_gone(tmp_path: Path, keys: Keys)
     lanes = Lanes(client, keys)
     await lanes.enqueue("D1", "E1", "1")
     async with running(make(lanes, handler := Waiting(), times=replace(QUICK, grace_s=0.05))):
-        await asyncio.wait_for(handler.begun.wait(), 5)
+        await asyncio.wait_for(handler.begun.wait(), 20)
         await embedded.close()
     await client.aclose()
 

@@ -3,6 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from bot.approvals import press
+from bot.conversation import progress
+from bot.features import request_forms
+from bot.features.home import actions
 from tests.harness.office import CHAT, Office, office
 from tests.stories.endpoint import Endpoint, endpoint
 from tests.stories.only_slack import ONLY_SLACK
@@ -16,6 +20,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         story = item.nodeid.partition("tests/stories/")[2].partition("[")[0]
         if reason := ONLY_SLACK.get(story) or ONLY_SLACK.get(story.partition("::")[0]):
             item.add_marker(pytest.mark.skip(reason=f"only Slack has this: {reason}"))
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a busy machine be no reason to show something in between, or not to check a form."""
+    monkeypatch.setattr(actions, "CHECK_S", 8)
+    monkeypatch.setattr(request_forms, "CHECK_S", 8)
+    monkeypatch.setattr(press, "SHOWN_AFTER_S", 600)
+    monkeypatch.setattr(progress, "LIVE_MS", 600_000)
 
 
 @pytest.fixture

@@ -1,18 +1,15 @@
 """The platform over signed HTTP."""
 
-import socket
-
 from redis.asyncio import Redis
 
 from tests.harness.office import CHAT, LI, SECRET, ZHANG, Office
+from tests.harness.programs import free_ports
 from tests.stories.script import requests_of
 
 
 async def test_http_mode_from_a_message_to_a_started_request(empty: Office, redis: Redis) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     here, keys = empty.dm(ZHANG), {"feishu_encrypt_key": SECRET, "feishu_verification_token": SECRET}
-    async with empty.opened(slack_mode="http", feishu_mode="http", http_port=port, **keys):
+    async with empty.opened(slack_mode="http", feishu_mode="http", http_port=free_ports(1), **keys):
         assert not empty.driver.ws.sockets.list_live_links(), "no socket: everything comes signed"
         await empty.says(ZHANG, "报销差旅费 500 元，审批人李四")
         await empty.press(ZHANG, await empty.card(here, "500"), "confirm")

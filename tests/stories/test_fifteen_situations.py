@@ -13,7 +13,7 @@ from bot.app import build
 from bot.core.errors import ModelUnavailableError
 from bot.dev.workspace.delivery import NotAcknowledgedError
 from bot.queue.keys import Keys
-from tests.harness.office import LI, ZHANG, Office, list_buttons, read_message_text
+from tests.harness.office import LI, ZHANG, Office, list_buttons, office, read_message_text
 from tests.harness.scripted_model import ScriptedModel
 from tests.stories.behind import final, forged, request_of, rewritten
 from tests.stories.script import DONE, MAIL, calls, expense, mail, open_cards, raw, requests_of
@@ -92,8 +92,9 @@ MISSHAPEN: tuple[object, ...] = (
 """Payloads of shapes that the platform does not send."""
 
 
-async def test_decision_none_or_malformed_no_effect(empty: Office, subtests: pytest.Subtests) -> None:
-    async with empty.opened(model=ScriptedModel([mail(), DONE])) as bot:
+async def test_decision_none_or_malformed_no_effect(valkey: str, subtests: pytest.Subtests) -> None:
+    model = ScriptedModel([mail(), DONE])
+    async with office(valkey, ack_s=3) as empty, empty.opened(model=model) as bot:
         here, card = empty.dm(ZHANG), await asked_to_mail(empty)
         id_, _, _ = next(iter(list_buttons(card)))["value"].rpartition(".")
         container = {"type": "message", "message_ts": card["ts"], "channel_id": here}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.harness.office import ANN, LATE_S, LI, WANG, ZHANG, ZHAO, Office, office, read_message_text
+from tests.harness.office import ANN, LI, WANG, ZHANG, ZHAO, Office, office, read_message_text
 from tests.stories.behind import choices_of, facts_of, with_iso_days
 
 DIALOGUES = sorted((Path(__file__).parent / "first_minute").glob("*.toml"))
@@ -99,7 +99,7 @@ def fits(wanted: dict[str, Any], card: dict[str, Any]) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600 if LATE_S else 120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("file", DIALOGUES, ids=lambda file: file.stem)
 async def test_dialogues_are_served_or_answered_honestly(valkey: str, redis: Redis, file: Path, language: str) -> None:

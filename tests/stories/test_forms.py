@@ -8,6 +8,7 @@ import pytest
 from slack_sdk.models.views import View
 
 from bot.dev.evaluation.shown_blocks import list_buttons, read_message_text
+from bot.features import request_forms
 from bot.platforms.slack import forms
 from tests.harness.office import ADMIN, ANN, CHAT, GENERAL, LI, ZHANG, Office, found_request
 from tools.workflow.process.definition import compile_process
@@ -84,13 +85,14 @@ async def test_a_leave_takes_three_presses_and_no_model(desk: Office) -> None:
 
 
 async def test_it_is_acknowledged_while_everything_of_slack_hangs_and_no_listener_outlives_the_bot(
-    empty: Office,
+    empty: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A listener that outlives it would continue with a closed store."""
 
     def list_bolts_tasks() -> list[str]:
         return [one for task in asyncio.all_tasks() if "run_ack_function" in (one := repr(task.get_coro()))]
 
+    monkeypatch.setattr(request_forms, "CHECK_S", 0.8)
     async with empty.opened():
         view = await open_form(empty)
         empty.driver.delay_answers(600)

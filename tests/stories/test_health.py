@@ -29,7 +29,7 @@ from bot.redis.outages import StoreClient
 from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.memory_bot import OUTSIDE, Bot
 from tests.harness.memory_platform import DM
-from tests.harness.office import LI, POSTING, ZHANG, Office
+from tests.harness.office import LI, POSTING, ZHANG, Office, office
 from tests.harness.programs import free_ports
 from tests.harness.store_changes import wait_for_store
 
@@ -79,7 +79,7 @@ async def test_connections_that_are_no_process_of_ours_are_told(
     report = ProcessReport(health=watch_health(bot.app))
     bot.app.resources.platform.gate.connections = connections
     announcing = asyncio.create_task(report.announce_process())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(40):
         while report.foreign is None:
             await asyncio.sleep(0.01)
     assert report.foreign == foreign
@@ -139,9 +139,9 @@ async def test_a_day_in_figures_whose_labels_hold_no_person_no_place_and_no_text
         assert not [one for one in told if hidden in one], hidden
 
 
-async def test_what_could_not_be_kept_is_not_acknowledged_and_counted_so(empty: Office) -> None:
+async def test_what_could_not_be_kept_is_not_acknowledged_and_counted_so(valkey: str) -> None:
     """Redis refuses every write: Slack is not told *received*, and sends the event again."""
-    async with empty.opened() as bot:
+    async with office(valkey, ack_s=3) as empty, empty.opened() as bot:
         before = await scrape(watch_health(bot))
         await bot.stores.redis.config_set("maxmemory", "1mb")
         await empty.driver.send_message(ZHANG, empty.dm(ZHANG), "help")

@@ -4,6 +4,7 @@ reaches a card only as the server's words."""
 import asyncio
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +147,10 @@ async def test_who_says_all_the_time_that_its_tools_changed_is_asked_once_a_seco
         await real(self, client)
 
     monkeypatch.setattr(connection.McpConnection, "_list_tools", counted)
+    began = time.monotonic()
     async with world.fleet(villain_of(world)) as fleet:
         tool = fleet["v__do"]
         for _ in range(3):
             await tool.run(None, tool.args.model_validate({"attack": "changes"}))
         await until(lambda: len(listed) >= 2)
-        assert len(listed) <= 4, "600 notifications"
+        assert len(listed) <= 2 + (time.monotonic() - began) / connection.FIRST_S, "600 notifications"

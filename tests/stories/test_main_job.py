@@ -55,5 +55,5 @@ async def test_the_bot_speaks_the_language_chosen_on_the_page_from_the_next_sent
     assert "没有等您处理的事。" in await desk.answer(ZHANG, "待办")
     await desk.driver.set_locale(ZHANG, "en-US")
     known = desk.bot.resources.platform.directory
-    await desk.until(lambda: (person := known.find_known_person(ZHANG)) and person.language == "en", 15)
+    await desk.until(lambda: (person := known.find_known_person(ZHANG)) and person.language == "en")
     assert "Nothing waits for you." in await desk.answer(ZHANG, "tasks")

@@ -65,7 +65,7 @@ async def test_redis_gone_for_a_while_loses_and_doubles_nothing(own_redis: Embed
         return ModelReply(text=re.findall("第.句", str(messages[-1]["content"]))[-1] + "的回答")
 
     model = ScriptedModel([slow] * 9)
-    async with office(url, redelivery=(0.5, 1, 2)) as desk, desk.opened(model=model):
+    async with office(url, redelivery=(0.5, 1, *[2.0] * 10), ack_s=3) as desk, desk.opened(model=model):
         here = desk.dm(ZHANG)
         await desk.says(ZHANG, "第一句")
         await at_work.wait()

@@ -1,5 +1,6 @@
 """The one message that shows a run: its title and its steps, while the run works, waits, has ended, or was killed."""
 
+import re
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ async def test_a_run_ends_as_the_time_it_took_and_each_step_says_how_it_went(emp
         await empty.answer(ZHANG, "李四是谁，L-9999 到哪一步了")
         await empty.quiet()
         [plan] = plans(empty)
-        assert plan["title"] == "用时 1 秒" and statuses(plan) == ["complete", "complete", "error"]
+        assert re.fullmatch(r"用时 \d+ 秒", plan["title"]) and statuses(plan) == ["complete", "complete", "error"]
         first, again, _ = (task["title"] for task in plan["tasks"])
         assert first.startswith("查") and "第" not in first and "（第 2 次）" in again
 

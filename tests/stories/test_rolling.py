@@ -79,10 +79,8 @@ async def test_a_rolling_restart_under_load_loses_nothing_and_redoes_nothing(emp
         await empty.driver.wait_for_sockets(2)
         writing = asyncio.create_task(writes(empty, enough))
         await empty.until(lambda: answers(empty) >= 4)
-        asked = time.monotonic()
         leaving.child.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(leaving.child.wait(), PATIENCE_S + GRACE_S) == 0
-        assert time.monotonic() - asked < GRACE_S
         assert len(empty.driver.ws.sockets.list_live_links()) == 1
         enough.set()
         written = await writing
@@ -104,12 +102,12 @@ async def test_asked_twice_it_ends_at_once_and_the_work_is_handed_over_uncounted
         empty.once(lambda: empty.steps(here), empty.answering.clear)  # the model thinks from the first step on
         await empty.says(ZHANG, LEAVE)
         await empty.until(lambda: empty.steps(here))
+        asked = time.monotonic()
         leaving.child.terminate()
         await empty.until(lambda: not empty.driver.ws.sockets.list_live_links())
-        asked = time.monotonic()
         leaving.child.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(leaving.child.wait(), PATIENCE_S) == 0
-        assert time.monotonic() - asked < 10, "not the grace"
+        assert time.monotonic() - asked < GRACE_S, "not the grace"
     [lane] = [key async for key in redis.scan_iter("cs:*:st:*")]
     assert await redis.hmget(lane, ["tries", "error", "token"]) == ["0", "handed over", None]
     empty.answering.set()

@@ -21,7 +21,7 @@ from tests.harness.memory_bot import OUTSIDE, Bot, every_edge
 from tests.harness.memory_platform import Edges
 from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls
-from tests.tools.mcp.running import World, until
+from tests.tools.mcp.running import World, set_timeout, until
 from tools.mcp.config import McpServer
 from tools.mcp.fleet import McpToolset
 from tools.spec import Gate
@@ -164,8 +164,9 @@ async def test_a_call_that_a_stop_met_may_have_done_something(redis: Redis, worl
 
 async def test_negative_control_a_call_that_no_tool_took_changed_nothing(redis: Redis, world: World) -> None:
     """An unreachable server has certainly done nothing."""
-    async with world.fleet(world.server("wiki", timeout=2, tools={"fail": "confirm"})) as wiki:
+    async with world.fleet(world.server("wiki", tools={"fail": "confirm"})) as wiki:
         here = open_bot(redis, wiki, calls(("wiki__fail", {"text": "WLAN"})), DONE)
         await here.send("改一下")
+    set_timeout(wiki, "wiki", 2)
     await here.press(here.chat.cards()[0], "confirm")
     assert here.chat.posts[-1].post.receipt == translate("receipt.nothing", "zh")

@@ -31,4 +31,4 @@ async def test_an_answer_beside_the_message_removes_it_too(desk: Office) -> None
         await desk.says(ZHANG, text)
         await desk.until(lambda before=before: len(desk.posts(desk.dm(ZHANG))) > before)  # type: ignore[misc]
         await desk.quiet()
-        await desk.until(lambda: statuses(desk) == [], 3)
+        await desk.until(lambda: statuses(desk) == [])

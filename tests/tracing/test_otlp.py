@@ -160,7 +160,7 @@ async def test_a_collector_that_is_away_stops_nobody(empty: Office, collector: R
             await empty.quiet()
             assert (await empty.kinds()).count("run.finished") == 3
         collector.taking.set()
-    assert asyncio.get_running_loop().time() - began < 20
+    assert asyncio.get_running_loop().time() - began < 60
     said = [one for one in logged if "dropped until" in one["event"]]
     assert len(said) == 1 if away == "refuses" else len(said) <= 1
     [end] = [one for one in logged if one["event"] == "traces were dropped"]
@@ -172,7 +172,7 @@ async def test_when_it_is_back_traces_are_sent_again(empty: Office, collector: R
     with capture_logs() as logged:
         async with empty.opened(model=ScriptedModel([ModelReply(text="一"), ModelReply(text="二")]), **to(collector)):
             await empty.answer(ZHANG, "看看")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(40):
                 while not [one for one in logged if "dropped until" in one["event"]]:
                     await asyncio.sleep(0.02)
             collector.status = 200

@@ -19,7 +19,7 @@ from tests.harness.hands import Hands
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-test", "xapp-local-test", "signing-secret-of-a-test"
 PATIENT = DeliveryTiming(ack=10.0, redelivery=(0.0, 0.05, 0.05), trigger=10.0, save=0.01)
 """For tests in which the app answers, however busy the machine is."""
-HASTY = DeliveryTiming(ack=0.3, redelivery=(0.0, 0.05, 0.05), save=0.01)
+HASTY = DeliveryTiming(ack=0.6, redelivery=(0.0, 0.05, 0.05), save=0.01)
 """For tests in which nobody answers."""
 ZHANG, LI, WANG = "U01ZHANG", "U02LI", "U03WANG"
 LEADS, TRIO = "C02LEADS", "C03TRIO"

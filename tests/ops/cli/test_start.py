@@ -36,7 +36,7 @@ def list_imported(*arguments: str, **env: str) -> set[str]:
     """The modules that a command has imported when it ends."""
     known = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "LANG": "en_US.UTF-8", **env}
     done = subprocess.run(
-        [sys.executable, "-c", LOOK, *arguments], capture_output=True, text=True, check=True, timeout=60, env=known
+        [sys.executable, "-c", LOOK, *arguments], capture_output=True, text=True, check=True, timeout=250, env=known
     )
     return set(done.stdout.splitlines()[-1].split()[1:])
 

@@ -122,7 +122,7 @@ async def test_on_a_terminal_it_goes_on_until_ctrl_c(troubled: Redis, valkey: st
 async def read_until(terminal: int, text: str) -> str:
     """What it says until it has said this; all of it, without a text."""
     said, loop, ended = "", asyncio.get_running_loop(), False
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(90):
         while not ended and not (text and text in said):
             readable = asyncio.Event()
             loop.add_reader(terminal, readable.set)

@@ -1,6 +1,7 @@
 """Sessions and prompts of Slack's: in order, within Slack's rate, and given up where Slack has none."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.messages import Place, Post, SessionStatus, SuggestedPrompt
 from bot.dev.workspace.workspace import Workspace
 from bot.platforms.shared import OptionalFeature
-from bot.platforms.slack.agent_view import CALL_BURST, AgentView
+from bot.platforms.slack.agent_view import CALL_BURST, CALL_MS, AgentView
 from bot.platforms.slack.channel import SlackChannel
 from tests.dev.workspace.hands import BOT, BOT_TOKEN, DM_ZHANG, ZHANG, setup, web_client
 from tests.harness.hands import Hands
@@ -82,7 +83,7 @@ async def test_after_a_refusal_no_status_is_asked_for_that_was_wanted_meanwhile(
 
 
 async def test_in_a_flood_nothing_is_left_at_work_and_slacks_rate_is_kept(driver: Hands) -> None:
-    view = AgentView(web_client(driver.ws))
+    view, began = AgentView(web_client(driver.ws)), time.monotonic()
     places = [await write(driver) for _ in range(40)]
     for place in places:
         view.set_session_status(place, SessionStatus.PROCESSING, person=ZHANG)
@@ -90,7 +91,8 @@ async def test_in_a_flood_nothing_is_left_at_work_and_slacks_rate_is_kept(driver
     for place in places:
         view.set_session_status(place, SessionStatus.ACTIVE)
     await asyncio.gather(*(view.wait_for_session(place) for place in places))
-    assert 0 < len(driver.list_call_arguments(SESSIONS)) <= CALL_BURST
+    most = CALL_BURST + (time.monotonic() - began) * 1000 / CALL_MS
+    assert 0 < len(driver.list_call_arguments(SESSIONS)) <= most
     assert {one["status"] for one in driver.ws.state.sessions.values()} == {"active"}
 
 

@@ -15,6 +15,7 @@ from bot.platforms.slack.app import open_socket_mode
 from bot.platforms.slack.payload_shape import has_slack_shape
 from bot.platforms.slack.text import parse_message_text
 from tests.harness.spoilt import list_paths, replace_part
+from tests.linear.pace import measure_pace
 from tests.platforms.slack.conftest import Desk
 from tests.platforms.slack.doubles import APP_TOKEN, dispatch, event, mention, pressed, slash, submission, written
 from tools.spec import DialogField
@@ -102,7 +103,7 @@ def test_reading_is_linear() -> None:
             began = time.thread_time()
             parse_message_text(text, "U0BOT")
             took.append(time.thread_time() - began)
-        assert min(took) < 0.1, unit
+        assert min(took) < 0.1 * measure_pace(), unit
 
 
 async def test_what_is_not_for_the_bot_is_not_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,5 +126,5 @@ async def test_what_is_too_long_is_not_read_and_blanks_without_end_block_nobody(
     body = event(written(" " * 39_000 + "x", ts="14.1"), "Ev3")  # from a guest, they blocked the loop for 2.4 s
     began = time.thread_time()
     await dispatch(desk.app, body)
-    assert time.thread_time() - began < 0.5
+    assert time.thread_time() - began < 0.5 * measure_pace()
     assert desk.inbox.texts[-1] == "x"

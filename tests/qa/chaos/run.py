@@ -25,7 +25,7 @@ from tests.qa.chaos.town import BotProcess, Town, find_former_chaos, town
 REST_S = 60.0  # how long everything may take to come to rest once it is calm, without any progress
 REST_MAX_S = 420.0  # and with: what is pressed again and again is no progress
 MET_S = 1.5  # how long a fault waits for a bot that is in the middle of something
-STARTED_S = 60.0  # how long bots may take to start and to connect
+STARTED_S = 150.0  # how long bots may take to start and to connect
 WAITING_S, PATIENCE_S = 10.0, 30.0
 LOST_ANSWERS = 3  # of Redis, in a row
 SLACK_MS = 2_000  # within this time no timer may come while facts are collected

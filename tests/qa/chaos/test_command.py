@@ -17,7 +17,7 @@ from tests.qa.chaos.plan import FAULTS
 from tests.qa.chaos.town import ROOT
 from tests.qa.process import list_processes_in
 
-PATIENCE_S = 100.0
+PATIENCE_S = 280.0
 
 
 @pytest.fixture

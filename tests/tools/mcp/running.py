@@ -120,6 +120,13 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
+def set_timeout(opened: McpToolset, name: str, seconds: float) -> None:
+    """Let nobody wait longer for a server from now on. Its program has started, which takes as long as the machine
+    needs."""
+    connection = opened.connections[name]
+    connection.server = connection.server.model_copy(update={"timeout_seconds": seconds})
+
+
 async def calls(opened: Mapping[str, Any], name: str, **args: Any) -> ToolOutcome:
     """A tool without a button."""
     tool = opened[name]

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from bot.agent.formats.native_format import build_function_schema as as_function
 from bot.agent.formats.tool_descriptions import describe_tools
 from tests.harness.corpus import corpus
+from tests.linear.pace import measure_pace
 from tests.tools.mcp.running import build_listed_tool
 from tools.characters import has_invisible
 from tools.mcp.schemas import NODES, UnusableToolError, describe_schema_errors, simplify_schema
@@ -61,7 +62,7 @@ def test_what_nothing_can_be_checked_with_is_refused_at_once(schema: dict[str, A
     began = time.thread_time()
     with pytest.raises(UnusableToolError):
         simplify_schema(schema)
-    assert time.thread_time() - began < 5, "also where references multiply"
+    assert time.thread_time() - began < 5 * measure_pace(), "also where references multiply"
 
 
 def test_a_pattern_that_takes_for_ever_is_not_tried() -> None:
@@ -70,7 +71,7 @@ def test_a_pattern_that_takes_for_ever_is_not_tried() -> None:
     assert "pattern" not in str(simplify_schema(schema))
     began = time.thread_time()
     assert describe_schema_errors(simplify_schema(schema), {"a": "a" * 60 + "!", "b" * 60 + "!": 1}) == ""
-    assert time.thread_time() - began < 5
+    assert time.thread_time() - began < 5 * measure_pace()
     assert list(Draft202012Validator(schema).iter_errors({"a": "aaa!"}))
     assert "pattern" in simplify_schema(of(pattern={"type": "string"}))["properties"]
 

@@ -22,7 +22,7 @@ SECRET = "a-secret-of-a-test"
 ZHANG, LI, GENERAL = "ou_01zhang", "ou_02li000", "oc_01general"
 PATIENT = DeliveryTiming(ack=10.0, redelivery=(0.05, 0.05, 0.05, 0.05), save=0.01)
 PRESS, SUBMIT = {"cs": "press", "choice": "approve"}, {"cs": "form"}
-START_S = 20.0
+START_S = 90.0
 
 
 @asynccontextmanager

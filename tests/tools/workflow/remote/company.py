@@ -171,7 +171,7 @@ class World:
     async def sleep(self, seconds: float) -> None:
         """Long enough for others to get on."""
         self.slept.append(seconds)
-        await asyncio.sleep(min(seconds, 0.1))
+        await asyncio.sleep(min(seconds, 0.2 if self.is_flowable else 0.1))  # Flowable has a job to do meanwhile
 
     @property
     def is_flowable(self) -> bool:

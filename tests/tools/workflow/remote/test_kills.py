@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import unused_port
 
 from tests.engines.launch import NoEngineError, running_engine
 from tests.harness.memory_key_value_store import MemoryKeyValueStore
+from tests.harness.programs import free_ports
 from tests.tools.office import NOW
 from tests.tools.workflow.remote import company
 from tests.tools.workflow.remote.company import DESK, KINDS, LI, ZHANG, World, world_of
@@ -135,7 +135,7 @@ async def test_of_many_requests_none_is_lost_or_doubled_or_wrongly_told(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(company, "Proxy", Storm)
-    database, port, processes, ledger = f"file:{tmp_path}/engine;WRITE_DELAY=0", unused_port(), list[int](), Ledger()
+    database, port, processes, ledger = f"file:{tmp_path}/engine;WRITE_DELAY=0", free_ports(1), list[int](), Ledger()
     with ExitStack() as stack:
         log = stack.enter_context((tmp_path / "log").open("w"))
 

@@ -62,7 +62,7 @@ async def test_twenty_starts_with_one_key_are_one_request(world: World) -> None:
 
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.SILENT, Fault.TOO_SLOW, Fault.HUNG_UP])
 async def test_what_was_done_without_an_answer_is_found_and_a_success(world: World, fault: Fault) -> None:
-    world.engine = world.another(world.marks, timeout_s=0.5 if fault is Fault.SILENT else 30)
+    world.engine = world.another(world.marks, timeout_s=1.5 if fault is Fault.SILENT else 30)
     world.fail("start", fault)
     for _ in range(2):
         assert (await world.start(SICK, key="s")).request == "L-0001"
