@@ -125,9 +125,8 @@ async def open_resources(
             mcp_tools = await stack.enter_async_context(toolset)
         sender = None
         if settings.traces != "off":  # the packages come with the extra `ops`
-            opening = open_sender_from_settings(
-                settings, stores.approvals, model=services.model.name, url=services.model.url
-            )
+            asked = services.model
+            opening = open_sender_from_settings(settings, stores.approvals, model=asked.name, url=asked.url)
             sender = await stack.enter_async_context(opening)
         engine = await stack.enter_async_context(
             open_engine_from_settings(

@@ -393,15 +393,16 @@ class Lanes:
         was never accepted, False once it is confirmed that the item is stored. Raises StoreUnavailableError."""
         key = self.keys.build_key(self.keys.get_partition(lane), "dd", id)
         is_confirmed = not self.find_confirm_command(lane)
-        while not await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms):
-            if await self.redis.get(key) == WITHDRAWN:
-                return True
-            if is_confirmed:
+        while (known := await self.redis.get(key)) != WITHDRAWN:
+            if known is None:
+                await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms)
+            elif is_confirmed:
                 return False
-            # Its confirmation covers earlier writes. Another server, which takes over meanwhile, may lack the item.
-            _, is_confirmed, _ = await self.run_confirmed_script("apply", lane, secrets.token_hex(8))
-            if not is_confirmed:
+            # This confirmation covers earlier writes. Another server, which takes over meanwhile, may lack the item.
+            elif not (await self.run_confirmed_script("apply", lane, secrets.token_hex(8)))[1]:
                 raise StoreUnconfirmedError("the item is not confirmed yet")
+            else:
+                is_confirmed = True
         return True
 
     async def enqueue_or_claim(
