@@ -13,9 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 70_032,
-    "lines of the second platform": 5_983,
-    "kernel lines": 14_617,
+    "product lines": 69_685,
+    "lines of the second platform": 5_973,
+    "kernel lines": 14_574,
     "helpers used once, of 1,000 functions": 92,
     "helpers of three lines or fewer": 16,
     "clauses as subjects in docstrings": 0,
