@@ -126,12 +126,9 @@ def _render_messages(text: str, title: str, pieces: list[Block], last: list[Bloc
             pages.append([])
         pages[-1].append(piece)
     notice = truncate_text(escape_text(show_invisible(text)), NOTICE) or "…"
-    return tuple(
-        RenderedMessage(
-            notice, (*render_heading(title, number, len(pages)), *page, *(last if number == len(pages) else ()))
-        )
-        for number, page in enumerate(pages, 1)
-    )
+    pages[-1] += last
+    shown = ((*render_heading(title, number, len(pages)), *page) for number, page in enumerate(pages, 1))
+    return tuple(RenderedMessage(notice, blocks) for blocks in shown)
 
 
 def count_json_bytes(blocks: Iterable[Block]) -> int:
@@ -315,18 +312,10 @@ def render_tick_list(ticks: TickList) -> Iterator[Block]:
                 box["description"] = {"type": "plain_text", "text": details}
             boxes.append(box)
         ticked = [box for box, option in zip(boxes, group, strict=True) if option.is_ticked]
-        yield {
-            "type": "actions",
-            "block_id": f"{build_tick_prefix(ticks.approval, ticks.version)}{start // BOXES}",
-            "elements": [
-                {
-                    "type": "checkboxes",
-                    "action_id": "cs:tick",
-                    "options": boxes,
-                    **({"initial_options": ticked} if ticked else {}),
-                }
-            ],
-        }
+        element: Block = {"type": "checkboxes", "action_id": "cs:tick", "options": boxes}
+        element |= {"initial_options": ticked} if ticked else {}
+        block_id = f"{build_tick_prefix(ticks.approval, ticks.version)}{start // BOXES}"
+        yield {"type": "actions", "block_id": block_id, "elements": [element]}
 
 
 def build_tick_prefix(approval: str, version: int) -> str:
