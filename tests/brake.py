@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 69_706,
+    "product lines": 69_695,
     "lines of the second platform": 5_973,
     "kernel lines": 14_571,
     "helpers used once, of 1,000 functions": 92,
