@@ -82,7 +82,7 @@ async def test_a_story_for_people_in_their_language(store: RedisStore, valkey: s
         "E-0001  expense  Local transport, 5000.00 CNY",
         f"{at}  ✅ submitted by U1",
         f"{at}  💬 U1 commented “请尽快”",
-        f"{at}  📨 U1 told U5",
+        f"{at}  📨 U1 copied U5",
         f"{at}  🔁 U2 transferred it to U3 “请看”",
         f"{at}  ✅ U5 for U3 approved",
         f"{at}  ✅ U4 approved",
