@@ -90,7 +90,7 @@ async def test_a_story_for_people_in_their_language(store: RedisStore, valkey: s
     ], en
     assert "✅ U5（代U3）同意" in zh.out and "🏁 已通过" in zh.out, zh
     assert shown == en, "a task's number leads to its request, and a request's is one of `show`"
-    for words in ("passed by rule", "the process told", "moved it to another version", "took too long, now with"):
+    for words in ("passed by rule", "the process copied", "moved it to another version", "took too long, now with"):
         assert words in all_of_them.out, (words, all_of_them)
     assert not re.search(r"short_leave|to_approval|\$\{|→", en.out + all_of_them.out), "nodes are for programs"
 
