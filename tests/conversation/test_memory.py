@@ -372,9 +372,9 @@ async def test_a_comment_and_a_withdrawal_are_events_and_bounded(redis: Redis) -
     await bot.engine.execute_command(comment, "c", bot.today())
     await bot.work()
     [event] = (await load(bot, ZHANG)).entries
-    assert "李四对" in event.visible_text and len(event.visible_text) <= 300
+    assert "李四评论了" in event.visible_text and len(event.visible_text) <= 300
     sent = await told(bot, "怎么了？")
-    assert sent[-2]["content"].startswith('<event at="2026-11-20 10:00 +0800">\n李四对')
+    assert sent[-2]["content"].startswith('<event at="2026-11-20 10:00 +0800">\n李四评论了')
     assert [one["role"] for one in sent[-2:]] == ["user", "user"]
 
 

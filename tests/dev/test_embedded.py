@@ -81,7 +81,7 @@ async def test_no_second_server_while_the_first_is_only_slow_or_its_socket_was_d
         os.kill(server, signal.SIGSTOP)
         second = EmbeddedRedis(tmp_path, timeout_s=0.2)
         try:
-            with pytest.raises(LocalStartError, match="wasn't ready"):
+            with pytest.raises(LocalStartError, match="was not ready"):
                 await second.ensure_running()
         finally:
             os.kill(server, signal.SIGCONT)

@@ -82,7 +82,7 @@ async def test_a_story_for_people_in_their_language(store: RedisStore, valkey: s
         "E-0001  expense  Local transport, 5000.00 CNY",
         f"{at}  ✅ submitted by U1",
         f"{at}  💬 U1 commented “请尽快”",
-        f"{at}  📨 U1 told U5",
+        f"{at}  📨 U1 copied U5",
         f"{at}  🔁 U2 transferred it to U3 “请看”",
         f"{at}  ✅ U5 for U3 approved",
         f"{at}  ✅ U4 approved",
@@ -90,7 +90,7 @@ async def test_a_story_for_people_in_their_language(store: RedisStore, valkey: s
     ], en
     assert "✅ U5（代U3）同意" in zh.out and "🏁 已通过" in zh.out, zh
     assert shown == en, "a task's number leads to its request, and a request's is one of `show`"
-    for words in ("passed by rule", "the process told", "moved it to another version", "took too long, now with"):
+    for words in ("passed by rule", "the process copied", "moved it to another version", "took too long, now with"):
         assert words in all_of_them.out, (words, all_of_them)
     assert not re.search(r"short_leave|to_approval|\$\{|→", en.out + all_of_them.out), "nodes are for programs"
 

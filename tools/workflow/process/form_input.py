@@ -219,8 +219,9 @@ def _parse_money_field(
         raise build_field_error("big_amount", field, f"must be below 10^{MAX_DIGITS}", digits=MAX_DIGITS)
     if isinstance(exponent, int) and -exponent > decimals:
         message = f"{currency} has at most {decimals} decimals"
-        code = "too_precise" if decimals else "not_whole"
-        raise build_field_error(code, field, message, currency=currency, decimals=decimals)
+        if not decimals:
+            raise build_field_error("not_whole", field, message, currency=currency)
+        raise build_field_error("too_precise", field, message, currency=currency, decimals=decimals)
     return {field.name: f"{amount:.{decimals}f}", **({field.currency: currency} if currency else {})}
 
 
