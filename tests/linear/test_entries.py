@@ -30,6 +30,7 @@ from bot.features.files import media
 from bot.features.grounding import claims, records
 from bot.features.grounding.names import index_names
 from bot.features.summaries.summary import parse_summary_lines
+from bot.ops.cli.definition_errors import translate_reason
 from bot.platforms.slack import text as slack_text
 from tests.harness.rehearsal import system, user
 from tests.linear.pace import measure_pace
@@ -113,6 +114,7 @@ ENTRIES: dict[str, Callable[[str], object]] = {
     "an open card": lambda text: build_cards_message([PausedRun("R1", "A1", "send_email", "U1", 1, text)], 2),
     "summary": lambda text: parse_summary_lines(ModelReply(json.dumps({"lines": [text]}))),
     "a PDF": lambda text: media.judge_file(b"%PDF-" + text.encode(errors="replace")),
+    "a reason of the compiler": lambda text: translate_reason(text, "zh"),
     "typed": lambda text: typed.mark_up_text(text, (), ()),
     "rehearsal": lambda text: plan_reply([system(), user(text[: len(text) // 8])], []),  # slow, and reads no 20,000
     "rehearsal notes": lambda text: build_notes(
@@ -157,7 +159,7 @@ def is_slow(half_s: float, whole_s: float) -> bool:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_twice_the_text_takes_twice_the_time() -> None:
-    assert len(ENTRIES) == 27
+    assert len(ENTRIES) == 28
     assert {name: slow for name, read in ENTRIES.items() if (slow := find_slow(read))} == {}
 
 

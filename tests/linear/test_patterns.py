@@ -153,7 +153,7 @@ def test_negative_control_the_seeds_find_everything_that_is_slow() -> None:
 
 MADE_WHEN_CALLED = {
     *("bot.dev.evaluation.judge", "bot.dev.rehearsal.words", "bot.dev.workspace.typed", "bot.core.redaction"),
-    "bot.app.setting_names",
+    *("bot.app.setting_names", "bot.ops.cli.definition_errors"),
 }
 """Modules with one pattern that is put together when a function is called, around a text with its signs escaped
 (`tests.linear.test_entries` runs them), or by a function that modules call while they are imported."""

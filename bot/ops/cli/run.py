@@ -36,7 +36,7 @@ OPENAI = "api.openai.com"
 @app.command()
 @console.run_async
 async def run() -> None:
-    """Start the bot, on Slack or Feishu if its tokens are set, else in a workspace on this machine."""
+    """Start the bot. It is on Slack or Feishu if their tokens are set, else in a workspace on this machine."""
     await serve_until_stopped(load_settings())
 
 

@@ -74,7 +74,7 @@ async def test_a_row_that_permits_a_choice_flags_it_and_still_offers_whom_the_ru
         ({**SICK, "approver": "U5"}, ZHANG, {"approver": ("U2",)}, "审批人不是规则指定的人，由申请人自选",
          "Approver: the requester’s choice, not named by the rules"),
         (SICK, WANG, {"approver": ()}, "审批人由申请人自选，规则没有指定任何人",
-         "Approver: the requester’s choice; the rules name no one"),
+         "Approver: the requester’s choice; the rules name nobody"),
     ):  # fmt: skip
         found = filled(LEAVE, form, author, more=FREE)
         assert found.exceptions == exceptions
