@@ -161,7 +161,7 @@ class Worker:
         jobs: list[tuple[Job, float]] = [(self._extend_leases, self._lanes.lease_ms / 4000)]
         pause_s, listening = self._timing.relay_pause_s, (self._listen_for_wakeups, self._listen_for_stops)
         jobs += [(job, pause_s) for job in (*listening, *self.jobs)]
-        running = [asyncio.create_task(self._supervise_job(job, s), name=_get_job_name(job)) for job, s in jobs]
+        running = [asyncio.create_task(self._supervise_job(job, pause), name=_get_job_name(job)) for job, pause in jobs]
         try:
             await self._claim_until_stopped()
             if tasks := [active.task for active in self._held.values() if active.task is not None]:
