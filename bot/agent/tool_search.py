@@ -157,7 +157,7 @@ class ToolPrompt:
     instructions: str
     """The system message's instructions about replies."""
     server_tools: str
-    """The message about tools of others."""
+    """The descriptions of others' tools, for a message of their own: untrusted text stays out of the system message."""
     callable_tools: Sequence[Tool]
     """Tools whose calls are read. Our tools may be called by name even without an offer."""
 
