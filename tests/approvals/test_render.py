@@ -5,7 +5,6 @@ from typing import Any
 from bot.approvals.render import (
     MAX_FIELD,
     MAX_LINE,
-    UNRECOVERABLE_ERRORS,
     VALUE_MAX,
     describe_card_event,
     describe_proposal,
@@ -109,7 +108,11 @@ OWN = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZH
         (FAILED, LI, ["retry"]),
         (FAILED, WANG, []),
         (FAILED | {"failure": None}, LI, ["retry"]),
-        *((FAILED | {"failure": TextRef(key=key)}, LI, []) for key in sorted(UNRECOVERABLE_ERRORS)),
+        (FAILED | {"failure": TextRef(key="error.altered")}, LI, []),
+        (FAILED | {"failure": TextRef(key="error.request_changed")}, LI, []),
+        (FAILED | {"failure": TextRef(key="error.task_closed")}, LI, []),
+        (FAILED | {"failure": TextRef(key="error.own_level")}, LI, []),
+        (FAILED | {"failure": TextRef(key="error.tool_changed")}, LI, []),
     ],
 )
 def test_a_card_offers_what_its_reader_can_press(changes: dict[str, Any], reader: Person, choices: list[str]) -> None:
