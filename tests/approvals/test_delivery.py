@@ -36,7 +36,7 @@ def buttons(bot: Bot, channel: str = DM.channel) -> set[str]:
 # The platform is away
 
 
-@corpus("times", [1, 2, 3, 7])
+@corpus("times", 1, 2, 3, 7)
 async def test_a_decision_that_cannot_be_shown_is_carried_out_once_and_shown_later(redis: Redis, times: int) -> None:
     bot = await proposed(redis)
     bot.chat.fails[f"update {DM.channel}"] = [DOWN] * times
@@ -168,8 +168,8 @@ def copied(bot: Bot, card: Card, channel: str = DM.channel) -> MessageRef:
     return MessageRef(channel=channel, ts=str(len(bot.chat.posts) - 1))
 
 
-@corpus("is_card_pressed_first", [False, True])
-@corpus("away", [0, 4])
+@corpus("is_card_pressed_first", False, True)
+@corpus("away", 0, 4)
 async def test_a_pressed_copy_that_was_unknown_has_no_buttons(
     redis: Redis, is_card_pressed_first: bool, away: int
 ) -> None:
@@ -206,11 +206,9 @@ async def test_a_message_where_the_card_does_not_belong_is_left_alone(redis: Red
 
 @corpus(
     ("person", "channel", "is_theirs"),
-    [
-        *((person, f"D{person}", True) for person in ("U2", "U5", "U1", "U4")),  # decider, deputy, requester, caller
-        ("U3", "DU3", False),
-        ("U2", "DU3", False),  # in another conversation
-    ],
+    *((person, f"D{person}", True) for person in ("U2", "U5", "U1", "U4")),  # decider, deputy, requester, caller
+    ("U3", "DU3", False),
+    ("U2", "DU3", False),  # in another conversation
 )
 async def test_an_unknown_copy_is_put_right_for_those_whom_the_card_concerns_and_where_they_press(
     redis: Redis, person: str, channel: str, is_theirs: bool

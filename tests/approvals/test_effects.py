@@ -134,11 +134,9 @@ async def answer_task(redis: Redis, choice: str, form: dict[str, str] | None) ->
 
 @corpus(
     ("choice", "form", "status"),
-    [
-        *((choice, None, Status.WAITING) for choice in ("reject", "return", "approve_with")),
-        ("approve", {"opinion": "好"}, Status.WAITING),
-        ("reject", {"opinion": "那几天有发布"}, Status.REVISE),  # control
-    ],
+    *((choice, None, Status.WAITING) for choice in ("reject", "return", "approve_with")),
+    ("approve", {"opinion": "好"}, Status.WAITING),
+    ("reject", {"opinion": "那几天有发布"}, Status.REVISE),  # control
 )
 async def test_a_button_decides_with_the_answers_of_its_dialog_and_without_one_takes_none(
     redis: Redis, choice: str, form: dict[str, str] | None, status: Status
@@ -390,13 +388,11 @@ async def test_a_press_that_no_process_survives_ends_as_unknown_and_is_told(redi
 
 @corpus(
     ("changes", "key"),
-    [
-        ({}, ""),
-        ({"seal": "0" * 64}, "error.altered"),
-        ({"tool": "start_process"}, "error.altered"),
-        ({"tool": "no_tool"}, "error.gone"),
-        ({"tool": "list_people"}, "error.gone"),
-    ],
+    ({}, ""),
+    ({"seal": "0" * 64}, "error.altered"),
+    ({"tool": "start_process"}, "error.altered"),
+    ({"tool": "no_tool"}, "error.gone"),
+    ({"tool": "list_people"}, "error.gone"),
 )
 async def test_what_was_not_shown_or_cannot_be_run_is_not_run(redis: Redis, changes: dict[str, Any], key: str) -> None:
     bot = await proposed(redis)

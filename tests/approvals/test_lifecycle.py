@@ -160,16 +160,14 @@ async def test_a_cancelled_card_that_could_not_be_shown_is_ended_and_nobody_wait
 
 @corpus(
     ("stored", "press", "ended"),
-    [
-        ({"state": ApprovalState.DECIDED, "press_id": "p"}, "p", EffectState.FAILED),
-        ({"state": ApprovalState.DECIDED, "press_id": "p", "effect": EffectState.STARTED}, "p", EffectState.UNKNOWN),
-        ({"state": ApprovalState.CANCELLED, "press_id": "p"}, "p", EffectState.NONE),
-        ({"state": ApprovalState.DECIDED, "press_id": "p", "effect": EffectState.DONE}, "p", None),
-        ({"state": ApprovalState.DECIDED, "press_id": "other", "effect": EffectState.STARTED}, "p", None),
-        ({"state": ApprovalState.CANCELLED, "press_id": "other"}, "p", None),
-        ({}, "p", None),
-        (None, "p", None),
-    ],
+    ({"state": ApprovalState.DECIDED, "press_id": "p"}, "p", EffectState.FAILED),
+    ({"state": ApprovalState.DECIDED, "press_id": "p", "effect": EffectState.STARTED}, "p", EffectState.UNKNOWN),
+    ({"state": ApprovalState.CANCELLED, "press_id": "p"}, "p", EffectState.NONE),
+    ({"state": ApprovalState.DECIDED, "press_id": "p", "effect": EffectState.DONE}, "p", None),
+    ({"state": ApprovalState.DECIDED, "press_id": "other", "effect": EffectState.STARTED}, "p", None),
+    ({"state": ApprovalState.CANCELLED, "press_id": "other"}, "p", None),
+    ({}, "p", None),
+    (None, "p", None),
 )
 async def test_only_what_the_given_up_press_itself_has_decided_is_ended(
     redis: Redis, stored: dict[str, Any] | None, press: str, ended: EffectState | None
@@ -219,12 +217,10 @@ def put_event(person: str, text: str) -> EnqueueItem:
 
 @corpus(
     ("lanes", "caller", "remembered"),
-    [
-        ((), "U3", {"U1", "U2", "U3"}),
-        ((DM.conversation,), "U3", {"U2"}),
-        ((DM.conversation,), "", {"U2", "U3"}),
-        (("slack:T1:C1:9.0",), "U3", {"U1", "U2"}),
-    ],
+    ((), "U3", {"U1", "U2", "U3"}),
+    ((DM.conversation,), "U3", {"U2"}),
+    ((DM.conversation,), "", {"U2", "U3"}),
+    (("slack:T1:C1:9.0",), "U3", {"U1", "U2"}),
 )
 async def test_every_dm_that_has_the_card_remembers_its_end_but_those_whose_run_tells_of_it(
     redis: Redis, lanes: tuple[str, ...], caller: str, remembered: set[str]
@@ -246,14 +242,12 @@ async def test_every_dm_that_has_the_card_remembers_its_end_but_those_whose_run_
 APPROVED = {"state": ApprovalState.DECIDED, "decided_by": "U2", "choice": "approve", "effect": EffectState.DONE}
 
 
-@corpus("silent", [False, True])
+@corpus("silent", False, True)
 @corpus(
     ("changes", "kind"),
-    [
-        ({"state": ApprovalState.CLOSED, "decided_by": "U1", "choice": "withdrawn"}, "approval.closed"),
-        ({"state": ApprovalState.EXPIRED}, "approval.expired"),
-        (APPROVED, "effect.done"),
-    ],
+    ({"state": ApprovalState.CLOSED, "decided_by": "U1", "choice": "withdrawn"}, "approval.closed"),
+    ({"state": ApprovalState.EXPIRED}, "approval.expired"),
+    (APPROVED, "effect.done"),
 )
 async def test_an_end_closes_the_record_once_with_a_line_and_tells_who_waits_and_each_set(
     redis: Redis, changes: dict[str, Any], kind: str, silent: bool

@@ -76,7 +76,7 @@ async def test_a_card_that_waits_for_others_first_says_so(redis: Redis) -> None:
 WHYS = ["decided", "settled", "transferred", "added", "escalated", "returned", "withdrawn", "approved", "rejected"]
 
 
-@corpus("why", [*WHYS, "something newer"])
+@corpus("why", *WHYS, "something newer")
 async def test_whatever_closes_a_task_its_card_says_how_and_has_no_buttons(redis: Redis, why: str) -> None:
     bot = await requested(redis)
     await announced(bot, "task_closed", task="L-0001-1", person="U2", by="system:timer", why=why, by_name="")
@@ -134,13 +134,11 @@ async def test_news_of_a_task_that_is_closed_by_then_brings_nothing(redis: Redis
 
 @corpus(
     ("kind", "data", "words"),
-    [
-        ("escalated", {"by": "U2", "by_name": "李四", "to": "U3"}, "在李四那里等候太久，已转给王五处理"),
-        ("unattended", {"by": "U2", "by_name": "李四"}, "也没有上级可以接手"),
-        ("told", {"by": "system:rule", "by_name": ""}, "系统抄送给您"),
-        ("ended", {"by": "U2", "by_name": "李四", "status": "kept"}, "的撤回没有得到同意，申请仍然有效"),
-        ("ended", {"by": "U2", "by_name": "李四", "status": "rejected"}, "可以改好后重新申请"),
-    ],
+    ("escalated", {"by": "U2", "by_name": "李四", "to": "U3"}, "在李四那里等候太久，已转给王五处理"),
+    ("unattended", {"by": "U2", "by_name": "李四"}, "也没有上级可以接手"),
+    ("told", {"by": "system:rule", "by_name": ""}, "系统抄送给您"),
+    ("ended", {"by": "U2", "by_name": "李四", "status": "kept"}, "的撤回没有得到同意，申请仍然有效"),
+    ("ended", {"by": "U2", "by_name": "李四", "status": "rejected"}, "可以改好后重新申请"),
 )
 async def test_each_notice_has_its_words(redis: Redis, kind: str, data: dict[str, str], words: str) -> None:
     bot = await requested(redis)

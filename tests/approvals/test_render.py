@@ -94,23 +94,21 @@ OWN = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZH
 
 @corpus(
     ("changes", "reader", "choices"),
-    [
-        ({}, LI, ["approve", "reject", "show"]),
-        ({}, WANG, ["approve", "reject", "show"]),
-        ({}, ZHANG, []),
-        (OWN, ZHANG, ["approve", "reject"]),
-        (EXPIRED, LI, ["again"]),
-        (EXPIRED, ZHANG, ["again"]),
-        (CLOSED, LI, []),
-        (DECIDED, LI, []),
-        (DONE, LI, []),
-        (UNKNOWN, LI, ["happened", "redo"]),
-        (UNKNOWN, WANG, []),
-        (FAILED, LI, ["retry"]),
-        (FAILED, WANG, []),
-        (FAILED | {"failure": None}, LI, ["retry"]),
-        *((FAILED | {"failure": TextRef(key=key)}, LI, []) for key in sorted(UNRECOVERABLE_ERRORS)),
-    ],
+    ({}, LI, ["approve", "reject", "show"]),
+    ({}, WANG, ["approve", "reject", "show"]),
+    ({}, ZHANG, []),
+    (OWN, ZHANG, ["approve", "reject"]),
+    (EXPIRED, LI, ["again"]),
+    (EXPIRED, ZHANG, ["again"]),
+    (CLOSED, LI, []),
+    (DECIDED, LI, []),
+    (DONE, LI, []),
+    (UNKNOWN, LI, ["happened", "redo"]),
+    (UNKNOWN, WANG, []),
+    (FAILED, LI, ["retry"]),
+    (FAILED, WANG, []),
+    (FAILED | {"failure": None}, LI, ["retry"]),
+    *((FAILED | {"failure": TextRef(key=key)}, LI, []) for key in sorted(UNRECOVERABLE_ERRORS)),
 )
 def test_a_card_offers_what_its_reader_can_press(changes: dict[str, Any], reader: Person, choices: list[str]) -> None:
     card = render_card(make_card(**changes), reader, NAMES).card

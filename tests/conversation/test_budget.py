@@ -127,8 +127,8 @@ async def test_killed_anywhere_the_effect_happens_once_and_is_told_once(redis: R
     assert await everywhere(redis, prepare, act) > 5
 
 
-@corpus("language", LANGUAGES)
-@corpus("status", [one for one in CallStatus if one is not CallStatus.AWAITING])
+@corpus("language", *LANGUAGES)
+@corpus("status", *(one for one in CallStatus if one is not CallStatus.AWAITING))
 def test_every_outcome_has_words(status: CallStatus, language: str) -> None:
     def say(key: str) -> str:
         undone = translate("share.anew", language, undone=translate(key, language), until="2026-11-24 00:00")

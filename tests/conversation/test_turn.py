@@ -149,7 +149,7 @@ async def load_run(bot: Bot, id: str = "Ev1") -> Run:
 # The model is away
 
 
-@corpus(("wait_s", "delay_ms"), [(0, 5_000), (4.9, 5_000), (7.5, 7_500), (300, DOWN_MAX_MS), (1e6, DOWN_MAX_MS)])
+@corpus(("wait_s", "delay_ms"), (0, 5_000), (4.9, 5_000), (7.5, 7_500), (300, DOWN_MAX_MS), (1e6, DOWN_MAX_MS))
 async def test_a_model_that_is_away_is_tried_again_within_bounds(redis: Redis, wait_s: float, delay_ms: int) -> None:
     bot = Bot(redis, [ModelUnavailableError("away", wait_s=wait_s)])
     turns = replace(bot.handlers.turns, down_ms=5_000)
@@ -159,7 +159,7 @@ async def test_a_model_that_is_away_is_tried_again_within_bounds(redis: Redis, w
     assert (await load_run(bot)).has_reported_outage
 
 
-@corpus("cause", ModelFailureCause)
+@corpus("cause", *ModelFailureCause)
 async def test_what_does_not_pass_by_itself_is_told_as_that(redis: Redis, cause: ModelFailureCause) -> None:
     bot = Bot(redis, [*[ModelUnavailableError("away", cause=cause)] * 2, DONE])
     await bot.send("你好")

@@ -210,7 +210,7 @@ async def test_whose_author_may_be_mistaken_is_left_to_its_own_card(redis: Redis
     assert not shown(bot), "two people have this name, and one line does not tell them apart"
 
 
-@corpus("said", ["", "7", "-1", "0,0,x", "9" * 5000, "０", "1e9"])
+@corpus("said", "", "7", "-1", "0,0,x", "9" * 5000, "０", "1e9")
 async def test_ticks_that_make_no_sense_decide_nothing_else(redis: Redis, said: str) -> None:
     bot, numbers = await opened(redis)
     await press(bot, APPROVE_SET, form={TICKED: said})

@@ -233,7 +233,7 @@ USELESS: dict[str, Callable[[], ModelReply | BaseException]] = {
 }
 
 
-@corpus("how", USELESS)
+@corpus("how", *USELESS)
 async def test_what_is_of_no_use_fails_the_fold_and_not_the_history(redis: Redis, how: str) -> None:
     bot = Bot(redis, [DONE] * 8, history_tokens=1_600, summaries=[USELESS[how]()] * 99)
     await talked(bot, 9)

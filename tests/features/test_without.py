@@ -27,7 +27,7 @@ WITHOUT = {
 }
 
 
-@corpus("left_out", list(WITHOUT))
+@corpus("left_out", *WITHOUT)
 async def test_the_bot_works_without_a_feature(redis: Redis, left_out: str) -> None:
     bot = Bot(redis, [mail(), DONE, expense(), DONE, *STUCK, *INVENTED, DONE], features=WITHOUT[left_out])
     await bot.send("给李四发邮件")

@@ -2,14 +2,14 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 
-def corpus(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def corpus(names: str | Sequence[str], *rows: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Like `pytest.mark.parametrize`, but one test: each row is a subtest, named by its values, with an emptied `redis`
     and its own `monkeypatch`. All rows share the other fixtures. A corpus without rows is an error."""
     keys = [one.strip() for one in names.split(",")] if isinstance(names, str) else list(names)

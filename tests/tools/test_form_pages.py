@@ -66,7 +66,7 @@ async def test_what_is_needed_comes_first_and_an_amount_and_its_currency_are_nev
             assert ("amount" in page) == ("currency" in page)
 
 
-@corpus("count", range(18))
+@corpus("count", *range(18))
 async def test_however_many_fields_each_stands_on_one_page(count: int) -> None:
     process = with_fields(count)
     needed = 5 + count

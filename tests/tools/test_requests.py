@@ -46,13 +46,11 @@ async def test_confirming_starts_exactly_that_unless_who_is_asked_has_changed() 
 
 @corpus(
     ("process", "form", "label", "words"),
-    [
-        ("请假", LONG, "时长", "5 个工作日"),
-        ("leave", SHORT, "规则", "不超过 1 个工作日的请假按规则自动通过"),
-        ("leave", {**SICK, "start_date": "2026-12-30", "end_date": "2027-01-05"}, "时长", "预估"),
-        ("expense", {**TAXI, "amount": "$1,200.5", "approver": "李四"}, "金额", "1200.50 USD"),
-        ("expense", {**TAXI, "amount": "$1,200.5", "approver": "李四"}, "财务会签", "赵六"),
-    ],
+    ("请假", LONG, "时长", "5 个工作日"),
+    ("leave", SHORT, "规则", "不超过 1 个工作日的请假按规则自动通过"),
+    ("leave", {**SICK, "start_date": "2026-12-30", "end_date": "2027-01-05"}, "时长", "预估"),
+    ("expense", {**TAXI, "amount": "$1,200.5", "approver": "李四"}, "金额", "1200.50 USD"),
+    ("expense", {**TAXI, "amount": "$1,200.5", "approver": "李四"}, "财务会签", "赵六"),
 )
 async def test_a_card_shows_what_follows_from_the_form_and_a_plan_accepts_its_own_arguments(
     process: str, form: dict[str, str], label: str, words: str

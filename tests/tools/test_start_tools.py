@@ -44,7 +44,9 @@ def renamed(process: Process, key: str) -> Process:
 
 @corpus(
     ("tool", "key", "form"),
-    [("start_leave", "leave", LONG), ("start_leave", "leave", SHORT), ("start_expense", "expense", TAXI)],
+    ("start_leave", "leave", LONG),
+    ("start_leave", "leave", SHORT),
+    ("start_expense", "expense", TAXI),
 )
 async def test_it_is_start_process_in_other_words(tool: str, key: str, form: dict[str, str]) -> None:
     there = office()

@@ -358,13 +358,11 @@ async def test_an_absence_is_shown_then_set_then_listed_then_ended(there: Office
 
 @corpus(
     ("more", "code", "field"),
-    [
-        ({"deputy": "李四"}, "bad_deputy", "deputy"),
-        ({"deputy": "钱七"}, "unknown_person", "deputy"),
-        ({"start_date": "2026-11-01", "end_date": "2026-11-19"}, "bad_period", "last_day"),
-        ({"end_date": "next week"}, "bad_date", "last_day"),
-        ({"end_date": "2028-11-22"}, "span_too_long", "last_day"),
-    ],
+    ({"deputy": "李四"}, "bad_deputy", "deputy"),
+    ({"deputy": "钱七"}, "unknown_person", "deputy"),
+    ({"start_date": "2026-11-01", "end_date": "2026-11-19"}, "bad_period", "last_day"),
+    ({"end_date": "next week"}, "bad_date", "last_day"),
+    ({"end_date": "2028-11-22"}, "span_too_long", "last_day"),
 )
 async def test_what_is_refused_before_a_card(there: Office, more: dict[str, str], code: str, field: str) -> None:
     error = await refused(there.plan(LI, "set_absence", **{**AWAY, **more}))
@@ -448,18 +446,16 @@ async def waiting() -> tuple[Office, list[tuple[str, tuple[str, ...]]]]:
 
 @corpus(
     ("args", "meant"),
-    [
-        ({}, "E-0001 E-0002 E-0003 E-0004 L-0001"),
-        ({"process": "leave"}, "L-0001"),
-        ({"days_at_most": "3"}, "L-0001"),
-        ({"days_at_most": "2"}, ""),
-        ({"amount_below": "200", "currency": "CNY"}, "E-0001"),
-        ({"amount_at_most": "200", "currency": "CNY"}, "E-0001 E-0002"),
-        ({"amount_at_most": "1,000", "currency": "usd"}, "E-0004"),
-        ({"currency": "EUR"}, ""),
-        ({"person": "张三", "process": "expense", "tasks": ["E-0003", "E-0002-1"]}, "E-0002 E-0003"),
-        ({"person": "王五"}, ""),
-    ],
+    ({}, "E-0001 E-0002 E-0003 E-0004 L-0001"),
+    ({"process": "leave"}, "L-0001"),
+    ({"days_at_most": "3"}, "L-0001"),
+    ({"days_at_most": "2"}, ""),
+    ({"amount_below": "200", "currency": "CNY"}, "E-0001"),
+    ({"amount_at_most": "200", "currency": "CNY"}, "E-0001 E-0002"),
+    ({"amount_at_most": "1,000", "currency": "usd"}, "E-0004"),
+    ({"currency": "EUR"}, ""),
+    ({"person": "张三", "process": "expense", "tasks": ["E-0003", "E-0002-1"]}, "E-0002 E-0003"),
+    ({"person": "王五"}, ""),
 )
 async def test_what_fits_is_put_before_the_caller_and_nothing_is_decided(args: dict[str, Any], meant: str) -> None:
     desk, sets = await waiting()
@@ -472,13 +468,11 @@ async def test_what_fits_is_put_before_the_caller_and_nothing_is_decided(args: d
 
 @corpus(
     ("args", "code"),
-    [
-        ({"amount_below": "200"}, "two_currencies"),
-        ({"amount_below": "cheap"}, "bad_number"),
-        ({"amount_below": "NaN"}, "bad_number"),
-        ({"tasks": ["E-0009"]}, "no_task"),
-        ({"person": "nobody"}, "unknown_person"),
-    ],
+    ({"amount_below": "200"}, "two_currencies"),
+    ({"amount_below": "cheap"}, "bad_number"),
+    ({"amount_below": "NaN"}, "bad_number"),
+    ({"tasks": ["E-0009"]}, "no_task"),
+    ({"person": "nobody"}, "unknown_person"),
 )
 async def test_what_is_not_clear_is_asked_and_what_waits_for_somebody_else_is_not_the_callers(
     args: dict[str, Any], code: str

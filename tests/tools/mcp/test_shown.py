@@ -57,11 +57,9 @@ async def shown(arguments: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 @corpus(
     ("one", "other"),
-    [
-        (5, "5"), (None, "null"), ([], "[]"), ({}, "{}"), (True, "true"), (1, 1.0), (1, True), ("", " "),
-        ("a\nb", "a\\nb"), ("a", "a\u200b"), ("a b", "a\u00a0b"), (["x"], {"1": "x"}), ({"1": "x"}, {'"1"': "x"}),
-        ("\u200b", "\\u200b"), ([[]], []), ([None], []), ("é", "e\u0301\u200b"), ("5", '"5"'),
-    ],
+    (5, "5"), (None, "null"), ([], "[]"), ({}, "{}"), (True, "true"), (1, 1.0), (1, True), ("", " "),
+    ("a\nb", "a\\nb"), ("a", "a\u200b"), ("a b", "a\u00a0b"), (["x"], {"1": "x"}), ({"1": "x"}, {'"1"': "x"}),
+    ("\u200b", "\\u200b"), ([[]], []), ([None], []), ("é", "e\u0301\u200b"), ("5", '"5"'),
 )  # fmt: skip
 async def test_what_is_different_looks_different(one: Any, other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert await shown({"a": one}) != await shown({"a": other})
@@ -93,14 +91,14 @@ def count_bytes(value: Any) -> int:
 SIGNS = ["x", "长", "😀", "`", "a\n", "x" * 1499 + "\n", "<!channel> ", "&", "\u200b", '"', "\\"]
 
 
-@corpus("text", SIGNS)
-@corpus("length", [1, 100, 3_000, 7_000, 12_000, 50_000, 100_000])
+@corpus("text", *SIGNS)
+@corpus("length", 1, 100, 3_000, 7_000, 12_000, 50_000, 100_000)
 async def test_everything_that_will_be_sent_can_be_read_before_confirm(text: str, length: int) -> None:
     value = (text * length)[:length]
     assert write(value) in await everything({"text": value})
 
 
-@corpus("text", SIGNS)
+@corpus("text", *SIGNS)
 async def test_as_much_as_a_dialog_may_hold_is_taken_by_the_platform(text: str) -> None:
     """In one value, and in as many as a card may name: at the bound nothing is refused by Slack's own limits."""
     at_most = MAX_DIALOG_BYTES * 1_000 // count_bytes((text * 1_000)[:1_000]) - 10
@@ -173,6 +171,6 @@ def read(blocks: list[dict[str, Any]]) -> str:
     return unescape_text(inside).replace("⟨U+0060⟩", "`").replace("\n", "")
 
 
-@corpus("name", ["", "a\u200b", "a\u202eb", "a\nb", "a\u3164", "a\u00a0b", "a › b", "x" * 101, "😀" * 51])
+@corpus("name", "", "a\u200b", "a\u202eb", "a\nb", "a\u3164", "a\u00a0b", "a › b", "x" * 101, "😀" * 51)
 async def test_a_name_that_a_card_cannot_show_is_refused(name: str) -> None:
     assert (await refused(plan({name: 1}))).code == "too_much"

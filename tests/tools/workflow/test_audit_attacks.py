@@ -222,7 +222,7 @@ FOUND: dict[str, tuple[Act, list[str]]] = {
 }
 
 
-@corpus("attack", FOUND)
+@corpus("attack", *FOUND)
 async def test_it_is_found_without_any_help(attack: str, redis: Redis) -> None:
     intruder = await admit_intruder(redis)
     known = await export(intruder.store)
@@ -270,7 +270,7 @@ WITH_HEADS: dict[str, tuple[Act, set[str]]] = {
 }
 
 
-@corpus("attack", WITH_HEADS)
+@corpus("attack", *WITH_HEADS)
 async def test_heads_kept_elsewhere_show_it(attack: str, redis: Redis) -> None:
     intruder = await admit_intruder(redis)
     known = await export(intruder.store)

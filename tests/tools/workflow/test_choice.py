@@ -208,13 +208,11 @@ def test_several_persons_are_read_as_people_write_them_and_so_many_and_no_more()
 
 @corpus(
     ("form", "author", "offered"),
-    [
-        ({}, ZHANG, "李四"),
-        ({}, ZHANG.model_copy(update={"department": "sales"}), "李文光"),
-        ({"travellers": "6"}, ZHANG, "王五"),
-        ({"travellers": "5"}, ZHANG, "李四"),
-        ({"travellers": "6"}, WANG, ""),
-    ],
+    ({}, ZHANG, "李四"),
+    ({}, ZHANG.model_copy(update={"department": "sales"}), "李文光"),
+    ({"travellers": "6"}, ZHANG, "王五"),
+    ({"travellers": "5"}, ZHANG, "李四"),
+    ({"travellers": "6"}, WANG, ""),
 )
 def test_the_table_suggests_an_approver_and_fills_none_in(form: dict[str, str], author: Person, offered: str) -> None:
     error = refused(ONE, form, author)
@@ -243,12 +241,10 @@ def test_copies_and_mails_have_their_people_and_let_nothing_pass() -> None:
 
 @corpus(
     ("nodes", "text", "element", "reason"),
-    [
-        ((TELL, MAIL), "", "tell", "needs a [[cc]] row"),
-        ((TELL,), TOLD, "form", "mail row 1: 'mail' is no mail service task"),
-        ((), TOLD, "form", "cc row 1: 'tell' is no cc service task"),
-        ((TELL, MAIL), TOLD + '[[cc]]\nnode = "tell"\nwho = ["manager"]', "form", "cc row 2: 'tell' has a row already"),
-    ],
+    ((TELL, MAIL), "", "tell", "needs a [[cc]] row"),
+    ((TELL,), TOLD, "form", "mail row 1: 'mail' is no mail service task"),
+    ((), TOLD, "form", "cc row 1: 'tell' is no cc service task"),
+    ((TELL, MAIL), TOLD + '[[cc]]\nnode = "tell"\nwho = ["manager"]', "form", "cc row 2: 'tell' has a row already"),
 )
 def test_copies_and_mails_need_rows_and_nodes(nodes: list[FlowNode], text: str, element: str, reason: str) -> None:
     with pytest.raises(InvalidDefinitionError) as wrong:

@@ -58,7 +58,7 @@ def refused(source: bytes, watch: Watch) -> InvalidDefinitionError:
     return found.value
 
 
-@corpus("name", EXPECTED)
+@corpus("name", *EXPECTED)
 def test_a_malformed_file_is_refused_with_element_and_reason(name: str, watch: Watch) -> None:
     found = refused((CORPUS / f"{name}.bpmn").read_bytes(), watch)
     assert (found.element, EXPECTED[name]["reason"] in found.reason) == (EXPECTED[name]["element"], True), found
@@ -105,7 +105,7 @@ LARGE: dict[str, tuple[Callable[[], str], str, str]] = {
 }  # fmt: skip
 
 
-@corpus("name", LARGE)
+@corpus("name", *LARGE)
 def test_a_large_file_is_refused_as_quickly(name: str, watch: Watch) -> None:
     file, element, reason = LARGE[name]
     found = refused(file().encode(), watch)

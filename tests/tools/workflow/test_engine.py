@@ -259,7 +259,7 @@ async def test_two_deputies_at_once_are_one(store: Store) -> None:
     assert await engine.list_deputies("U2", NOW) == ("U3",)
 
 
-@corpus("command", list_commands("L-0001"))
+@corpus("command", *list_commands("L-0001"))
 async def test_whatever_is_done_is_done_to_what_was_seen(command: str) -> None:
     engine, act = office().engine, list_commands("L-0001")[command]
     await engine.start_request("leave", LONG, "U1", "start", NOW)
@@ -306,7 +306,7 @@ async def test_odd_names_are_only_data_and_every_key_is_in_one_slot(redis: Redis
 GONE = "L-9999" + "9" * 50
 
 
-@corpus("command", list_commands(GONE).values())
+@corpus("command", *list_commands(GONE).values())
 async def test_a_command_for_what_is_not_there_says_so(command: Any) -> None:
     engine, code = office().engine, "no_request" if hasattr(command, "request") else "no_task"
     for attempt in (engine.preview_command(command, NOW), engine.execute_command(command, "k", NOW)):

@@ -205,15 +205,13 @@ async def test_the_card_of_a_single_day_is_shown_again_with_its_approver_once_th
 
 @corpus(
     ("form", "days"),
-    [
-        (leave("2026-11-30"), "2"),  # the Friday before
-        (leave("2026-12-01"), "2"),  # one working day between
-        (leave("2026-12-02"), "1"),
-        (leave("2026-11-25"), "2"),
-        (leave("2026-11-24", end_half="am"), "0.5"),
-        (leave("2026-11-26", end_half="am"), "1.5"),
-        (leave("2026-11-30", "2026-12-04"), "6"),
-    ],
+    (leave("2026-11-30"), "2"),  # the Friday before
+    (leave("2026-12-01"), "2"),  # one working day between
+    (leave("2026-12-02"), "1"),
+    (leave("2026-11-25"), "2"),
+    (leave("2026-11-24", end_half="am"), "0.5"),
+    (leave("2026-11-26", end_half="am"), "1.5"),
+    (leave("2026-11-30", "2026-12-04"), "6"),
 )
 def test_what_adjoins_counts_together_over_a_weekend_and_over_one_working_day(form: dict[str, str], days: str) -> None:
     assert length(form, request(LEAVE, leave("2026-11-27")))[0] == days
@@ -232,7 +230,7 @@ def test_what_adjoins_counts_together_over_holidays_and_through_others_in_both_d
     assert format_decimal(found.numbers["days"]) == "1"
 
 
-@corpus("status", Status)
+@corpus("status", *Status)
 def test_only_what_waits_or_was_approved_lengthens_another_leave(status: Status) -> None:
     counts = status in (Status.WAITING, Status.APPROVED, Status.REVOKING)
     assert length(WEEK[1], request(LEAVE, WEEK[0], status=status)) == ("2" if counts else "1", "1")

@@ -126,7 +126,7 @@ def test_a_change_is_of_one_seat(mode: VotingMode, people: int, random: Random) 
     assert find_seat(after, n) is not None and find_seat(after, 10_000) is None
 
 
-@corpus("mode", VotingMode)
+@corpus("mode", *VotingMode)
 def test_nobody_sits_twice(mode: VotingMode) -> None:
     ballot = build_ballot(mode, ["B", "C", "B"], 7)
     assert [(seat.n, seat.person) for seat in ballot.seats] == [(7, "B"), (8, "C")]

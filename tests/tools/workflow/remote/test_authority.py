@@ -116,7 +116,7 @@ async def test_a_process_that_means_something_else_or_is_missing_is_not_used(wor
     assert (await refused(world.start(DESK, "ghost"))).code == "not_deployed" and await world.count_instances() == 1
 
 
-@corpus("engine", ["camunda", "operaton", "flowable"])
+@corpus("engine", "camunda", "operaton", "flowable")
 def test_what_an_engine_is_given_is_all_in_its_own_name(engine: EngineName) -> None:
     for process in PROCESSES:
         source = convert_to_engine(process.bpmn, engine)
