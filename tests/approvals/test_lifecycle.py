@@ -35,8 +35,8 @@ from bot.queue.lanes import LaneItem
 from bot.queue.writes import EnqueueItem, XAdd, apply_writes
 from bot.storage.approvals import ApprovalStore
 from tests.harness.corpus import corpus
-from tests.harness.memory_bot import Bot, every_edge
-from tests.harness.memory_platform import DM, Edges
+from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM
 from tests.harness.presses import everywhere, name_deputies, proposed, requested, rewrite
 from tests.stories.script import DONE, mail
 from tools.spec import Gate
@@ -129,14 +129,11 @@ async def test_a_timer_of_the_version_before_does_nothing_to_an_edited_card(
 
 async def test_who_has_not_answered_is_told_once_when_the_time_is_over(redis: Redis) -> None:
     """A mere update of the card announces nothing. Negative control: whose run says it is told no second time."""
-
-    async def expire(bot: Bot) -> None:
+    async for bot in everywhere(redis, lambda: requested(redis), more_than=5):
         await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
         [_, told] = bot.chat.list_posts("DU2")
         assert "您还没有决定" in told.post.text and "重新发出" in told.post.text
         assert (told.place.thread, (await bot.load_approval()).state) == ("0", ApprovalState.EXPIRED)
-
-    assert await everywhere(redis, lambda: requested(redis), expire) > 5
     await redis.flushall()
     bot = await proposed(redis)
     await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
@@ -306,17 +303,14 @@ async def test_killed_anywhere_the_card_is_cancelled_and_never_pressed(
 ) -> None:
     decide_cancellation = ApprovalStore.decide_cancellation
 
-    async def play(edges: Edges) -> None:
-        async def die_around(self: ApprovalStore, approval: Approval, person: str, choice: str, now_ms: int) -> str:
-            edges()
-            verdict = await decide_cancellation(self, approval, person, choice, now_ms)
-            edges()
-            return verdict
+    async def die_around(*given: Any) -> str:
+        bot.lanes.edge()
+        verdict = await decide_cancellation(*given)
+        bot.lanes.edge()
+        return verdict
 
-        monkeypatch.setattr(ApprovalStore, "decide_cancellation", die_around)
-        await redis.flushall()
-        bot = await proposed(redis)
-        bot.end_at(edges)
+    monkeypatch.setattr(ApprovalStore, "decide_cancellation", die_around)
+    async for bot in everywhere(redis, lambda: proposed(redis), more_than=6):
         [card] = bot.chat.cards()
         await bot.send("停", id="Ev2")
         await bot.press(card, "send")
@@ -325,8 +319,6 @@ async def test_killed_anywhere_the_card_is_cancelled_and_never_pressed(
         assert not bot.chat.cards() and not bot.mailer.mails
         assert [run.status for run in bot.ended_runs][-1] is RunStatus.STOPPED
         assert sum("已取消" in text for text in bot.chat.texts() if "卡片" in text) == 1, "the stop is answered once"
-
-    assert await every_edge(play) > 6
 
 
 async def test_a_card_that_is_not_there_yet_is_cancelled_before_anybody_can_press_it(redis: Redis) -> None:

@@ -41,8 +41,7 @@ def find_buttons(bot: Bot, channel: str = DM.channel) -> list[Button]:
 
 
 async def test_a_changed_message_is_read_again_with_one_press(redis: Redis) -> None:
-    async def play(edges: Edges) -> None:
-        await redis.flushall()
+    async for edges in every_edge(redis, more_than=10):
         bot = await open_claim(redis, edges)
         [first], shown = bot.chat.cards(), len(bot.chat.posts) - 1
         await change(bot)
@@ -60,8 +59,6 @@ async def test_a_changed_message_is_read_again_with_one_press(redis: Redis) -> N
         await bot.press(card, "confirm", id="second")
         [request] = await bot.engine.list_own_requests("U1")
         assert request.filled.values["amount"] == "51.00"
-
-    assert await every_edge(play) > 10
 
 
 async def test_a_message_that_is_gone_may_take_its_card_along(redis: Redis) -> None:

@@ -103,11 +103,9 @@ async def test_what_stops_again_can_be_tried_again_and_a_run_that_is_not_known_c
 
 
 async def test_killed_anywhere_after_the_press_it_runs_once(redis: Redis) -> None:
-    async def act(bot: Bot) -> None:
+    async for bot in everywhere(redis, lambda: stopped(redis, *[DONE] * 9), more_than=4):
         await bot.press_retry(bot.chat.buttons()[0])
         assert answers(bot)[1:] == ["好的。"] and bot.chat.ephemerals == []
-
-    assert await everywhere(redis, lambda: stopped(redis, *[DONE] * 9), act) > 4
 
 
 def stop(**changes: object) -> Run:
