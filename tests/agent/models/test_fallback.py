@@ -81,23 +81,22 @@ async def test_before_its_last_try_and_for_what_the_first_refuses_nobody_else_is
         assert (await both.ask()).model == "a", "a refusal is no outage"
 
 
-async def test_while_the_first_is_known_to_be_down_it_is_left_alone() -> None:
-    async with two(Raw(b"x", 500)) as both:
-        await both.ask()
-        both.now = DOWN_S - 0.1
-        assert (await both.ask()).model == "b" and both.asked == (1, 2)
-        both.now = DOWN_S
-        assert (await both.ask()).model == "a" and both.asked == (2, 2), "and then it is found to be back"
-        assert (await both.ask()).model == "a"
-
-
-@pytest.mark.parametrize(("after", "until"), [("100", 100.0), ("9000", DOWN_MAX_S), ("0.1", DOWN_S)])
-async def test_for_as_long_as_it_asks_within_bounds(after: str, until: float) -> None:
-    async with two(Raw({}, 429, {"Retry-After": after})) as both:
+@corpus(
+    ("trouble", "until"),
+    (Raw(b"x", 500), DOWN_S),
+    (Raw({}, 429, {"Retry-After": "100"}), 100.0),
+    (Raw({}, 429, {"Retry-After": "9000"}), DOWN_MAX_S),
+    (Raw({}, 429, {"Retry-After": "0.1"}), DOWN_S),
+)
+async def test_while_the_first_is_known_to_be_down_it_is_left_alone_as_long_as_it_asks_within_bounds(
+    trouble: Raw, until: float
+) -> None:
+    async with two(trouble) as both:
         await both.ask()
         both.now = until - 0.1
-        assert (await both.ask()).model == "b"
+        assert (await both.ask()).model == "b" and both.asked == (1, 2)
         both.now = until
+        assert (await both.ask()).model == "a" and both.asked == (2, 2), "and then it is found to be back"
         assert (await both.ask()).model == "a"
 
 
