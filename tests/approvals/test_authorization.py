@@ -8,22 +8,16 @@ from hypothesis import strategies as st
 from bot.approvals.authorization import authorize_press
 from bot.chat.messages import MessageRef
 from bot.core.records import Approval, ApprovalState, EffectState
-from tests.approvals.approval_walk import build_card
+from tests.approvals.approval_walk import build_card, make_plan
 from tests.harness.corpus import corpus
-from tools.spec import CardChoice, Gate, Proposal, TextRef
+from tools.spec import CardChoice, Gate
 
 NOW, EXPIRES = 1_000, 2_000
 
 
 def card(**changes: object) -> Approval:
-    plan = Proposal(
-        args={"task_id": "L-0001-1"},
-        title=TextRef(key="x"),
-        fields=(),
-        deciders=("LI",),
-        requester="ZHANG",
-        choices=(CardChoice(name="approve"), CardChoice(name="reject")),
-    )
+    choices = (CardChoice(name="approve"), CardChoice(name="reject"))
+    plan = make_plan(args={"task_id": "L-0001-1"}, deciders=("LI",), requester="ZHANG", choices=choices)
     here = {"id": "A00x", "version": 2, "tool": "decide_task", "gate": Gate.APPROVE, "caller": "ZHANG", "place": None}
     return build_card(plan, **here, created_ms=0, expires_ms=EXPIRES).model_copy(update=changes)
 

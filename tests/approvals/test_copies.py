@@ -27,28 +27,21 @@ from bot.core.work_items import RemindDeciders
 from bot.queue.lanes import LaneItem
 from bot.queue.writes import EnqueueItem, XAdd
 from bot.storage.approvals import _format_approval_fields
-from tests.approvals.approval_walk import build_card
+from tests.approvals.approval_walk import build_card, make_plan
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM, PostedMessage
 from tests.harness.presses import name_deputies
 from tests.tools.company import LI, WANG, ZHANG
 from tools.people.names import list_names_by_language
-from tools.spec import CardChoice, CardField, Gate, Proposal, TextRef
+from tools.spec import CardChoice, CardField, Gate, TextRef
 
 THERE = DM.model_copy(update={"channel": "C1", "direct": False, "thread": "9.0"})
 NAMES = {LI.id: list_names_by_language(LI)}
-TITLE = TextRef(key="title.mail", params={"name": "李四"})
-PLAN = Proposal(
-    args={"n": 1},
-    title=TITLE,
-    fields=(CardField(label="request", value="L-0001"),),
-    deciders=(LI.id,),
-    requester=ZHANG.id,
-    choices=(CardChoice(name="approve"),),
-    subject="L-0001-1",
-    body="the text",
-)
+PLAN = make_plan(
+    title=TextRef(key="title.mail", params={"name": "李四"}), fields=(CardField(label="request", value="L-0001"),),
+    deciders=(LI.id,), requester=ZHANG.id, choices=(CardChoice(name="approve"),), subject="L-0001-1", body="the text",
+)  # fmt: skip
 OPEN = build_card(PLAN, version=2, gate=Gate.APPROVE, caller=ZHANG.id, place=None, created_ms=0, expires_ms=3_600_000)
 GONE = ChatRefusedError("message_not_found")
 AWAY = ChatUnavailableError("unreachable", "chat.update")

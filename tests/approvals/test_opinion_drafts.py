@@ -34,7 +34,7 @@ APPROVE, APPROVE_WITH, REJECT, RETURN, TRANSFER = (
 
 def draft(meant: str = "", words: str = WORDS, by: str = OTHER) -> Proposal:
     args = {"task_id": "L-0001-1", "draft": words, "drafted_by": by, "meant": meant}
-    return make_plan(1).model_copy(update={"args": args, "choices": (APPROVE, APPROVE_WITH, REJECT, RETURN, TRANSFER)})
+    return make_plan(args=args, choices=(APPROVE, APPROVE_WITH, REJECT, RETURN, TRANSFER))
 
 
 def make_card(proposal: Proposal, **changes: Any) -> Approval:
@@ -90,8 +90,7 @@ def test_no_other_button_brings_the_draft_by_itself() -> None:
     for choice in (APPROVE_WITH, REJECT, RETURN, TRANSFER):
         assert read_form_answers(draft(), choice, press(choice.name, {"opinion": ""})) == {"opinion": ""}
         assert read_form_answers(draft(), choice, press(choice.name)) == {}
-    plain = REJECT.model_copy(update={"fields": ()})
-    assert read_form_answers(draft(), plain, press("reject")) == {}
+    assert read_form_answers(draft(), REJECT.model_copy(update={"fields": ()}), press("reject")) == {}
 
 
 def test_a_form_brings_answers_to_the_inputs_of_its_dialog_and_nothing_else() -> None:

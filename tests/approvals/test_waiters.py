@@ -24,7 +24,7 @@ from tools.effect_parts import PartState
 from tools.spec import CardField, Gate, Identities, Identity, Privacy, ReceiptLine, TextRef, ToolOutcome
 
 WAITER = ApprovalWaiter(run="R1", uid="R1:1:0", lane="slack:T:D1")
-PLAN = make_plan(1).model_copy(update={"requester": OWNER, "subject": "L-0001-1"})
+PLAN = make_plan(requester=OWNER, subject="L-0001-1")
 OPEN = build_card(PLAN, waiters=(WAITER,), created_ms=0, expires_ms=1)
 LINE, MAYBE = ReceiptLine(text=TextRef(key="done")), ReceiptLine(text=TextRef(key="maybe"))
 DOUBT = ReceiptLine(text=TextRef(key="effect.unknown"), privacy=Privacy.PUBLIC)

@@ -35,7 +35,7 @@ KEYS = Keys()
 COPIED_MS = 1_000
 SEND = CardChoice(name="send", fields=(DialogField(name="opinion", label="opinion"),))
 RETURN = CardChoice(name="return", fields=(DialogField(name="to", label="to"),))
-PLAN = make_plan(1).model_copy(update={"choices": (SEND, RETURN)})
+PLAN = make_plan(choices=(SEND, RETURN))
 CARD = build_card(
     PLAN, id="A01aaaaaaaaaaaa", version=3, run="R0", waiters=(ApprovalWaiter(run="R1", uid="u1", lane="D1"),)
 )
@@ -54,8 +54,7 @@ async def settle(redis: Redis, *lines: bytes, here: bool = False) -> tuple[Settl
     journal = JournalSince()
     read_journal(lines, COPIED_MS, journal)
     settlement = await settle_since_copy(ScriptRunner.from_redis(redis, KEYS), journal, lambda tool: here)
-    found = await store.load_approval(CARD.id)
-    return settlement, found
+    return settlement, await store.load_approval(CARD.id)
 
 
 async def list_items(redis: Redis, lane: str) -> list[str]:
@@ -162,14 +161,12 @@ async def accept(redis: Redis, *clicks: Click, card: Approval = CARD, here: bool
 
 
 async def test_a_press_on_an_open_card_becomes_a_word_to_whoever_pressed(redis: Redis) -> None:
-    other = PRESS.model_copy(update={"id": "c2", "person": OTHER})
-    found = await accept(redis, PRESS, other)
+    found = await accept(redis, PRESS, PRESS.model_copy(update={"id": "c2", "person": OTHER}))
     first, second = found[CARD.id]
     assert isinstance(first, NotifyPerson) and (first.person, first.more) == (OWNER, (PLAN.title,))
     assert isinstance(second, NotifyPerson) and (second.person, second.more) == (OTHER, ()), "it is not their card"
     assert RefreshCard(approval=CARD.id) in found[build_show_lane(CARD.id)]
-    kept = await ApprovalStore(redis, KEYS).load_approval(CARD.id)
-    assert kept == CARD, "nothing is decided"
+    assert await ApprovalStore(redis, KEYS).load_approval(CARD.id) == CARD, "nothing is decided"
 
 
 @corpus("effect", EffectState.NONE, EffectState.STARTED)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from bot.approvals import render as words
 from bot.chat.messages import Button, Card, Click, Place, Post
-from bot.core.records import Approval
 from bot.dev.workspace.validate import VIEW_BYTES, check_view
 from bot.platforms.slack.blocks import render_post
 from bot.platforms.slack.dialogs import render_modal
 from bot.platforms.slack.text import unescape_text
+from tests.approvals.approval_walk import build_card
 from tests.harness.corpus import corpus
 from tests.platforms.slack.doubles import validate
 from tests.tools.mcp.running import USE, build_listed_tool
@@ -23,7 +23,7 @@ from tests.tools.office import refused
 from tools.characters import has_invisible
 from tools.mcp import tool_adapter
 from tools.mcp.tool_adapter import FACTS, MAX_DIALOG_BYTES, SHOWN, build_mcp_tool
-from tools.spec import Gate, Proposal, ToolError
+from tools.spec import Proposal, ToolError
 from tools.tool import Tool
 
 HARMLESS_NAME = st.text(st.characters(whitelist_categories=["Ll", "Nd"]), min_size=1, max_size=8)
@@ -45,7 +45,6 @@ def tool() -> Tool:
 
 async def plan(arguments: dict[str, Any]) -> Proposal:
     made = tool()
-    assert made.prepare is not None
     return await made.prepare(USE, made.args.model_validate(arguments))
 
 
@@ -148,10 +147,7 @@ async def everything(arguments: dict[str, Any]) -> str:
 
 def dialog_of(plan_: Proposal) -> list[dict[str, Any]]:
     """The blocks of the dialog that *Confirm* opens, as Slack takes them."""
-    approval = Approval(
-        id="A" * 16, version=99, tool="crm__write", gate=Gate.CONFIRM, proposal=plan_, seal="", caller=USE.caller.id,
-        place=None, created_ms=0, expires_ms=0,
-    )  # fmt: skip
+    approval = build_card(plan_, id="A" * 16, version=99, tool="crm__write", caller=USE.caller.id, place=None)
     place = Place(team="T1", channel="D1", direct=True)
     click = Click(id="C", approval=approval.id, version=99, choice="confirm", person=USE.caller.id, place=place)
     confirm = words.find_choice(plan_, "confirm")
