@@ -302,8 +302,7 @@ def test_three_weeks_with_their_weekdays_days_off_by_name_and_make_up_days() -> 
     assert "Today is 2026-11-22 (Sunday), 23:04, Asia/Shanghai." in told and ZHANG.id in told
     assert "this week: Sun 11-22 off\nnext week: Mon 11-23, Tue 24," in told and "Tue 12-01, Wed 02," in told
     assert "next holiday after that: 2027-01-01 (Fri) to 2027-01-03 (Sun), New Year's Day" in told
-    autumn = datetime(2026, 9, 20, 9, tzinfo=ZHANG.zone)
-    told = text_of(autumn)
+    told = text_of(datetime(2026, 9, 20, 9, tzinfo=ZHANG.zone))
     assert "this week: Sun 09-20 worked" in told and "Thu 10-01 off (National Day), Fri 02 off" in told
     assert "Thu 26 off (Thanksgiving Day), Fri 27," in text_of(SUNDAY, WorkCalendar("US"))
     own = WorkCalendar("US", {date(2026, 11, 24): False, date(2026, 11, 28): True})

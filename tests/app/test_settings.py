@@ -22,7 +22,6 @@ from tests.harness.programs import ran
 from tests.tools.workflow.remote.company import world_of
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
 
-ROOT = Path(__file__).parents[2]
 SECRET = "hunter2-SECRET"
 
 
@@ -100,7 +99,7 @@ def test_what_is_somebody_elses_is_left_alone(name: str, monkeypatch: pytest.Mon
 
 def test_every_setting_is_known_in_any_case_and_every_example_is_a_setting() -> None:
     """The control of the whole: nothing that is right is refused."""
-    example = (ROOT / "deploy" / "env.example").read_text(encoding="utf-8")
+    example = (Path(__file__).parents[2] / "deploy" / "env.example").read_text(encoding="utf-8")
     names = [line[1:].partition("=")[0] for line in example.splitlines() if line[:1] == "#" and line[1:2].isupper()]
     names = [name for name in names if name.replace("_", "").isalnum() and name.isupper()]
     assert {one.upper() for one in Settings.model_fields} <= set(names)

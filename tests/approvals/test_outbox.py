@@ -111,8 +111,7 @@ async def test_urges_reminders_copies_and_comments_are_words_each_to_whom_they_c
 
 async def test_an_urge_brings_an_expired_card_back(redis: Redis) -> None:
     bot = await requested(redis)
-    approval = await bot.load_approval()
-    await bot.handle_work(approval.id, "x", '{"kind": "expire_card", "version": 1}')
+    await bot.handle_work((await bot.load_approval()).id, "x", '{"kind": "expire_card", "version": 1}')
     assert {one.choice for one in bot.chat.cards("DU2")[0].buttons} == {"again"}, "the control"
     await done(bot, UrgeCommand(task="L-0001-1", actor="U1"))
     assert "approve" in {one.choice for one in bot.chat.cards("DU2")[-1].buttons}
@@ -218,8 +217,7 @@ async def test_of_a_mail_to_several_people_each_is_proposed(redis: Redis) -> Non
     for card in proposed:
         await bot.press(card, "send")
     assert sorted(one.to for one in bot.mailer.mails) == ["U2", "U3", "U5"]
-    remembered = [one for one in await bot.list_history() if "发这封邮件？" in one]
-    assert len(remembered) == 3, "and the model knows of each"
+    assert len([one for one in await bot.list_history() if "发这封邮件？" in one]) == 3, "and the model knows of each"
 
 
 async def test_what_comes_back_to_its_author_is_theirs_to_confirm(redis: Redis) -> None:

@@ -26,7 +26,6 @@ from tests.tools.office import SICK
 from tools.workflow.engine.state import Status
 
 OLD = Post("an old card")
-DOWN = ChatUnavailableError("unreachable", "chat.update")
 
 
 async def propose(redis: Redis) -> tuple[Bot, Approval, MessageRef]:
@@ -110,7 +109,7 @@ async def test_a_copy_that_nobody_knew_of_is_known_from_then_on_and_put_right_wh
 ) -> None:
     bot, approval, copy = await propose(redis)
     await rewrite(bot, copies=())
-    bot.chat.fails[f"update {DM.channel}"] = [DOWN]
+    bot.chat.fails[f"update {DM.channel}"] = [ChatUnavailableError("unreachable", "chat.update")]
     await press(bot, approval, copy, version=0)
     assert (await bot.load_approval()).copies == approval.copies and bot.chat.posts[int(copy.ts)].post != OLD
     assert not bot.chat.fails[f"update {DM.channel}"]
@@ -189,8 +188,7 @@ async def test_the_card_of_a_task_is_made_anew_and_decides(redis: Redis, field: 
     assert [(person, "请用下面这张新的卡片" in words) for person, words in bot.chat.ephemerals] == [(LI.id, True)]
     voided = bot.chat.posts[int(at.ts)].post
     assert voided.card is None and "读不出来" in voided.text, "no button stays that does nothing"
-    fresh = bot.chat.cards("DU2")[-1]
-    await bot.press(fresh, "approve", LI.id, id="on the fresh one")
+    await bot.press(bot.chat.cards("DU2")[-1], "approve", LI.id, id="on the fresh one")
     assert (await bot.engine.get_request("L-0001")).status is Status.APPROVED
 
 

@@ -111,8 +111,7 @@ OWN = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZH
     *((FAILED | {"failure": TextRef(key=key)}, LI, []) for key in sorted(UNRECOVERABLE_ERRORS)),
 )
 def test_a_card_offers_what_its_reader_can_press(changes: dict[str, Any], reader: Person, choices: list[str]) -> None:
-    card = render_card(make_card(**changes), reader, NAMES).card
-    assert [one.choice for one in card.buttons] == choices
+    assert [one.choice for one in render_card(make_card(**changes), reader, NAMES).card.buttons] == choices
 
 
 def test_a_button_says_what_it_does_and_names_the_version_that_it_belongs_to() -> None:

@@ -32,12 +32,12 @@ from tests.agent.speakers import SPEAKERS, Speaker, each
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM
+from tests.harness.presses import LEAVE
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
 from tools.workflow.engine.commands import CommentCommand
 
 TODO = calls(("query_todo_tasks", {}))
-LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 ZHANG, LI = (Place(team="T1", channel=f"D{one}", direct=True) for one in ("U1", "U2"))
 CHANNEL = Place(team="T1", channel="C1", thread="8.0")
 NUMBERS = count()

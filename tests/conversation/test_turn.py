@@ -370,10 +370,7 @@ async def test_a_message_that_is_given_up_is_told_of_and_a_card_that_was_propose
 async def test_of_what_is_given_up_after_a_button_it_is_said_what_that_has_changed(
     redis: Redis, is_model_asked: bool
 ) -> None:
-    async def fail(messages: Messages) -> ModelReply:
-        raise RuntimeError("a mistake of ours")
-
-    bot, run = await propose(redis, *[fail] * 9)
+    bot, run = await propose(redis, *[RuntimeError("a mistake of ours")] * 9)
     await (go_on(bot, resume(run)) if is_model_asked else give_up(bot.handlers.turns, bot, resume(run)))
     after = await load_run(bot)
     assert after.status is RunStatus.STOPPED and len(after.receipt_lines) == 1

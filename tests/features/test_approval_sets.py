@@ -250,8 +250,7 @@ async def test_a_full_morning_list_is_one_message_too(redis: Redis) -> None:
     await bot.work()
     for press_id, form in (("", {}), ("p1", {TICKED: ",".join(map(str, range(12))), "opinion": "超出预算，" * 150})):
         if press_id:
-            lane = build_set_id(LI.id, bot.today().date().isoformat())
-            await press(bot, REJECT_SET, form=form, lane=lane)
+            await press(bot, REJECT_SET, form=form, lane=build_set_id(LI.id, bot.today().date().isoformat()))
         (post,) = [one for one in shown(bot) if one.card and "早间清单" in one.card.title and one.card.ticks]
         (page,) = render_post(post)
         assert len(page.blocks) <= MAX_BLOCKS and "还有 4 项" in str(page.blocks) and "在王五那里" in str(page.blocks)
@@ -343,8 +342,7 @@ async def test_what_a_killed_process_has_written_last_is_not_taken_for_what_was_
 
 async def work_on(bot: Bot, lane: str) -> None:
     """Do the work that waits in this lane, and nothing else."""
-    leases = await bot.lanes.claim("p", bot.keys.get_partition(lane), 9)
-    for lease in leases:
+    for lease in await bot.lanes.claim("p", bot.keys.get_partition(lane), 9):
         if lease.lane == lane:
             await bot.work_on(lease)
         else:

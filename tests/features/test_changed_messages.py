@@ -140,5 +140,4 @@ async def test_a_card_in_place_of_one_that_was_cancelled_says_what_it_says_other
     bot.model.script[:] = [calls(("withdraw_request", {"request_id": request.id})), expense(amount="17")]
     await bot.send("改成 17 元", id="Ev5")
     await bot.press(bot.chat.cards()[-1], "confirm")
-    facts = bot.chat.cards()[-1].facts
-    assert [text for label, text in facts if label == "改动"] == ["金额：16.00 CNY → 17.00 CNY"]
+    assert [text for label, text in bot.chat.cards()[-1].facts if label == "改动"] == ["金额：16.00 CNY → 17.00 CNY"]

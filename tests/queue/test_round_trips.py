@@ -21,10 +21,8 @@ from bot.queue.lanes import Lease
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
+from tests.harness.presses import LEAVE
 from tests.stories.script import DONE, calls
-from tests.tools.office import SICK
-
-LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 
 
 @contextmanager

@@ -474,8 +474,7 @@ def test_an_outage_is_waited_for_ever_longer_until_it_is_over() -> None:
 
 async def test_nothing_is_lost_when_redis_is_killed_in_the_middle(tmp_path: Path, keys: Keys) -> None:
     embedded = EmbeddedRedis(tmp_path)
-    url = await embedded.ensure_running()
-    client = await connect_redis(url, retries=2)
+    client = await connect_redis(await embedded.ensure_running(), retries=2)
     lanes = Lanes(client, keys, lease_ms=1_000, max_tries=50)
 
     async def handle(lease: Lease) -> None:
@@ -488,8 +487,7 @@ async def test_nothing_is_lost_when_redis_is_killed_in_the_middle(tmp_path: Path
             for number in range(20):
                 for name in names:
                     await lanes.enqueue(name, f"{name}/{number}", str(number))
-            info = await client.info("server")
-            os.kill(int(info["process_id"]), signal.SIGKILL)
+            os.kill(int((await client.info("server"))["process_id"]), signal.SIGKILL)
             await embedded.ensure_running()
             for name in names:
                 await until(partial(survived, lanes, name, 20))

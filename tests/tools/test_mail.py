@@ -395,8 +395,7 @@ async def test_the_envelope_says_from_whom_to_whom_and_the_headers_that_a_progra
         await SmtpMailer(there.url, sender).send_mail(LI, "s", "b", "<x@y>", "张三 <zhangsan@example.com>")
         await there.send()
     first, second = map(parsed, there.received)
-    envelope = ["MAIL FROM:<bot@example.com>", "RCPT TO:<lisi@example.com>"]
-    assert there.list_commands("MAIL", "RCPT") == 2 * envelope
+    assert there.list_commands("MAIL", "RCPT") == 2 * ["MAIL FROM:<bot@example.com>", "RCPT TO:<lisi@example.com>"]
     assert (first["From"], first["Reply-To"]) == (sender, "张三 <zhangsan@example.com>")
     assert "Reply-To" not in second
     assert before <= first["Date"].datetime <= datetime.now(UTC)

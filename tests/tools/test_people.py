@@ -259,8 +259,7 @@ async def test_an_address_means_its_owner_wherever_a_person_is_named(impostor: P
     (ZERO_WIDTH, "Li\u200b Si"), (CAPITAL, "zhangsan"), (CAPITAL, "Iisi"),
 )  # fmt: skip
 async def test_whoever_may_be_mistaken_is_asked_about(impostor: Person, typed: str) -> None:
-    there = attacked(impostor)
-    error = await refused(there.plan(ZHAO, "send_email", to=typed, **MAIL))
+    error = await refused(attacked(impostor).plan(ZHAO, "send_email", to=typed, **MAIL))
     assert (error.code, error.ask) == ("ambiguous_person", True)
     assert impostor.id in error.text, "what is asked shows everybody who may be meant"
 

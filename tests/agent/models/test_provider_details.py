@@ -18,7 +18,6 @@ from tests.harness.memory_platform import Edges
 from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls, mail
 
-PEOPLE = calls(("list_people", {}))
 SECRET = "x" * 20
 """What the stand-in encrypts."""
 
@@ -26,7 +25,7 @@ SECRET = "x" * 20
 @asynccontextmanager
 async def opened(bot: Bot) -> AsyncIterator[StandIn]:
     """The bot's model is at an endpoint that wants items back."""
-    script: list[Scripted] = [by_results(PEOPLE, mail(), DONE)] * 99
+    script: list[Scripted] = [by_results(calls(("list_people", {})), mail(), DONE)] * 99
     async with served("paired", script, api="responses") as (serving, model):
         bot.use_model(model)
         yield serving

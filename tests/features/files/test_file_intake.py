@@ -54,10 +54,7 @@ async def test_killed_anywhere_both_files_are_on_one_request(redis: Redis) -> No
 
 
 async def test_the_files_of_a_run_that_was_given_up_after_its_card_can_be_used_again(redis: Redis) -> None:
-    async def fail(messages: Messages) -> ModelReply:
-        raise RuntimeError("a mistake of ours")
-
-    bot = Bot(redis, [expense(), *[fail] * 9])
+    bot = Bot(redis, [expense(), *[RuntimeError("a mistake of ours")] * 9])
     bot.file_source.contents |= CONTENT
     await bot.send("报销 500 元差旅费", files=SENT)
     await bot.press(bot.chat.cards()[0], "cancel")

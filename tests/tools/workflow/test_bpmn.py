@@ -71,11 +71,7 @@ def test_the_smallest_process_and_a_parallel_one() -> None:
     ('camunda:candidateUsers="${second}" camunda:candidateGroups="hr"', ("second", "role:hr"), VotingMode.ANY),
     (several(), ("reviewers",), VotingMode.ALL),
     (several("${reviewers}"), ("reviewers",), VotingMode.ALL),
-    (
-        several(how='isSequential="false"', until="${decision eq &quot;reject&quot;}"),
-        ("reviewers",),
-        VotingMode.ALL,
-    ),
+    (several(how='isSequential="false"', until="${decision eq &quot;reject&quot;}"), ("reviewers",), VotingMode.ALL),
     (several(how='isSequential="true"'), ("reviewers",), VotingMode.ORDER),
     (several(until="${nrOfCompletedInstances &gt;= 1}"), ("reviewers",), VotingMode.ANY),
 )

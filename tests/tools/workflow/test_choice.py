@@ -25,7 +25,6 @@ from tools.workflow.process.policy import parse_policy
 
 LEAVE, EXPENSE = load_shipped_processes()
 FREE: dict[str, Any] = {"policy": CHOICE}
-DIRECTOR = Person(id="U9", name="钱总", roles=frozenset({"director"}))
 
 
 def test_only_whom_the_table_names_is_accepted_and_the_next_selector_counts_only_where_it_names_nobody() -> None:
@@ -37,7 +36,7 @@ def test_only_whom_the_table_names_is_accepted_and_the_next_selector_counts_only
         assert render_value(error.note, "zh") == f"按规则，审批人是李四，不能是{friend.name}。要由李四审批吗？"
         told = f"Approver: the rules name Li Si, not {choose_name(friend, 'en')}. Shall it go to Li Si?"
         assert render_value(error.note, "en") == told
-    people = (*PEOPLE, DIRECTOR)
+    people = (*PEOPLE, Person(id="U9", name="钱总", roles=frozenset({"director"})))
     assert refused(LEAVE, {**SICK, "approver": "U9"}, people=people).code == "other_approver", "张三 has a manager"
     assert filled(LEAVE, {**SICK, "approver": "U9"}, WANG, people=people).exceptions == {}, "王五 has none: a director"
     assert refused(LEAVE, {**SICK, "approver": "U2"}, WANG, people=people).code == "other_approver"
@@ -174,12 +173,10 @@ def test_a_level_is_the_first_that_the_table_names_and_is_free() -> None:
     error = refused(TWO, {"approver": "U4"}, WANG)
     assert (error.code, error.params["label"]) == ("no_level", {"zh": "二级", "en": "Second approver"})
     row = '[[policy]]\nprocess = "trip"\nlevel = "second"\nwho = ["role director", "person lin@example.com"]'
-    rows = parse_policy(row)
-    assert filled(TWO, LED, more={"policy": rows}).people == {"second": ("U3",)}
+    assert filled(TWO, LED, more={"policy": parse_policy(row)}).people == {"second": ("U3",)}
     other = parse_policy('[[policy]]\nprocess = "leave"\nlevel = "second"\nwho = ["person lin@example.com"]')
     assert filled(TWO, LED, WANG, more={"policy": other}).people == {"second": ("U4",)}, "of another process"
-    twice = trip(user("first", "second"), user("next", "second"))
-    assert refused(twice, LED).code == "own_level"
+    assert refused(trip(user("first", "second"), user("next", "second")), LED).code == "own_level"
 
 
 def test_a_board_or_a_role_is_everybody_named_but_the_author_and_who_decides_already() -> None:

@@ -268,8 +268,7 @@ def test_the_balance_is_what_is_left_after_this_request() -> None:
     assert left(ANNUAL, request(LEAVE, on("2026-12-07", "2026-12-11"))) == [("2026", "3", "10")]
     assert left(ANNUAL, annual_days="15") == [("2026", "13", "15")]
     assert left({**ANNUAL, "end_half": "am"}) == [("2026", "8.5", "10")]
-    zhang = ZHANG.model_copy(update={"allowance": Decimal("5.5")})
-    own = filled(LEAVE, ANNUAL, zhang, annual_days="20")
+    own = filled(LEAVE, ANNUAL, ZHANG.model_copy(update={"allowance": Decimal("5.5")}), annual_days="20")
     assert list(list_remaining_days(LEAVE.form, own)) == [("2026", "3.5", "5.5")]
     assert left(SICK) == []
     assert left(ANNUAL, request(LEAVE, on("2026-12-07", "2026-12-11", kind="sick"))) == [("2026", "8", "10")]

@@ -367,8 +367,7 @@ async def verify(store: RedisStore) -> set[str]:
 async def test_a_new_store_counts_from_where_no_earlier_one_can_have_come(redis: Redis) -> None:
     store = open_store(redis)
     assert [await start_request(store, one) for one in "ab"] == ["E-6930001", "E-6930002"]
-    later = open_store(redis, 6_940_000)
-    assert await start_request(later, "c") == "E-6930003", "one that counts goes on counting"
+    assert await start_request(open_store(redis, 6_940_000), "c") == "E-6930003", "one that counts goes on counting"
     assert await verify(store) == set(), "nothing is missing before the first"
 
 
@@ -424,6 +423,5 @@ async def test_an_accepted_store_counts_beyond_what_was_given_out_just_now(redis
     (["L-0005", "L-2001"], [range(1, 2001)], [5, 2001]),
 )
 def test_only_long_ranges_count_as_left_out(listed: list[str], omitted: list[range], expected: list[int]) -> None:
-    last = max(expected)
-    found = list_numbered_requests(listed, {"L": last}, {"L": omitted})
+    found = list_numbered_requests(listed, {"L": max(expected)}, {"L": omitted})
     assert list(found) == [f"L-{one:04d}" for one in expected]

@@ -99,8 +99,7 @@ def test_the_verdict_is_that_of_playing_everything_through(random: Random) -> No
 
 def test_the_random_processes_are_of_both_kinds() -> None:
     games = [Game(random_arrows(Random(seed))) for seed in range(100)]
-    sound = sum(plainly_sound(game.everything(), game) for game in games)
-    assert 20 <= sound <= 80
+    assert 20 <= sum(plainly_sound(game.everything(), game) for game in games) <= 80
 
 
 TWO = "submitted -> split+ -> a, b -> join+ -> fine?\n"

@@ -72,8 +72,7 @@ async def test_nobody_decides_two_levels_and_a_resubmission_is_filled_in_here(wo
     moved = await world.do(command)
     assert moved.waits_for == (LI.id,) and moved.days == "5"
     await world.decide(await world.task("L-0001"), LI, "approve")
-    second = await world.task("L-0001")
-    to_li = TransferCommand(task=second, actor=WANG.id, person=LI.id)
+    to_li = TransferCommand(task=await world.task("L-0001"), actor=WANG.id, person=LI.id)
     assert (await refused(world.do(to_li))).code == "own_level"
 
 
