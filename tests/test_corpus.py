@@ -22,8 +22,8 @@ class Record:
 
 
 async def test_a_corpus_tells_all_its_failures_and_takes_the_fixtures_of_its_test() -> None:
-    @corpus("n", [1, 2, 3])
-    @corpus(("left", "right"), [("a", "a"), ("a", "b")])
+    @corpus("n", 1, 2, 3)
+    @corpus(("left", "right"), ("a", "a"), ("a", "b"))
     async def compare(n: int, left: str, right: str, seen: list[int]) -> None:
         seen.append(n)
         assert left == right or n == 3
@@ -36,6 +36,6 @@ async def test_a_corpus_tells_all_its_failures_and_takes_the_fixtures_of_its_tes
 
 def test_a_corpus_without_rows_and_a_row_without_all_its_values_are_refused() -> None:
     with pytest.raises(ValueError, match="nothing in the corpus"):
-        corpus("n", [])
+        corpus("n")
     with pytest.raises(ValueError, match="zip"):
-        corpus("a, b", [(1,)])
+        corpus("a, b", (1,))

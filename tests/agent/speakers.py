@@ -130,9 +130,9 @@ DIALECTS = (
 )
 
 
-each = corpus("speaker", SPEAKERS)
-each_dialect = corpus("speaker", DIALECTS)
-where_several = corpus("speaker", [one for one in SPEAKERS if one.several])
+each = corpus("speaker", *SPEAKERS)
+each_dialect = corpus("speaker", *DIALECTS)
+where_several = corpus("speaker", *(one for one in SPEAKERS if one.several))
 
 
 # What a model reads

@@ -15,8 +15,8 @@ from bot.app.tracing import GATES
 from bot.core.records import RunStatus
 from bot.tracing.lines import export_run
 from tests.agent.speakers import INVENTED, SPEAKERS, Call, Seen, Speaker, Thinking, each, each_dialect, living
-from tests.harness.memory_bot import HANDBOOK, Bot, every_edge
-from tests.harness.memory_platform import Edges
+from tests.harness.memory_bot import HANDBOOK, Bot
+from tests.harness.presses import everywhere
 from tests.stories.script import MAIL
 
 
@@ -96,14 +96,6 @@ def mails_the_limit(seen: Seen) -> Call | str:
     return "没有发。" if "error" in seen[2] else "邮件已发送。"
 
 
-async def fresh(redis: Redis, speaker: Speaker, think: Thinking, edges: Edges) -> Bot:
-    await redis.flushall()
-    bot = lab_of(redis, speaker, think)
-    edges.passed = 0
-    bot.end_at(edges)
-    return bot
-
-
 @pytest.mark.slow
 @each
 @pytest.mark.parametrize(("choice", "mails", "answer"), [("send", 1, "邮件已发送。"), ("cancel", 0, "没有发。")])
@@ -111,11 +103,8 @@ async def test_ended_anywhere_around_a_card_the_effect_happens_once_and_the_run_
     redis: Redis, speaker: Speaker, choice: str, mails: int, answer: str
 ) -> None:
     """The process that proposed is gone when the button is pressed; those after it end too, at every place."""
-
     ends: list[str] = []
-
-    async def play(edges: Edges) -> None:
-        bot = await fresh(redis, speaker, mails_the_limit, edges)
+    async for bot in everywhere(redis, lambda: lab_of(redis, speaker, mails_the_limit), more_than=30):
         await bot.send("把上海住宿标准发给李四")
         assert bot.mailer.mails == [], "nobody has pressed yet"
         await bot.press(bot.chat.cards()[0], choice)
@@ -128,6 +117,4 @@ async def test_ended_anywhere_around_a_card_the_effect_happens_once_and_the_run_
         else:
             assert len(bot.mailer.mails) == mails
             assert [one.post.text for one in bot.chat.posts if one.key.endswith(":final")] == [answer]
-
-    assert await every_edge(play) > 30
     assert ends.count("unknown") == (2 if choice == "send" else 0), "only between *started* and its end"

@@ -59,14 +59,12 @@ async def test_rows_for_a_process_that_was_deployed_count_too(tmp_path: Path, re
 
 @corpus(
     ("setting", "value", "reason"),
-    [
-        ("calendar_country", "XX", "CALENDAR_COUNTRY: 'XX' is no country"),
-        ("calendar_file", b"[days]\n2027-01-02 = 'free'", "CALENDAR_FILE: 2027-01-02 is 'free'"),
-        ("policy_file", ROW.replace("leave", "x").encode(), "POLICY_FILE: policy row 1: there"),
-        ("policy_file", b"[[policy]]\nwho = []", "POLICY_FILE: policy row 1, level: Field required"),
-        ("policy_file", b"\xff", "rules.toml is not UTF-8"),
-        ("policy_file", "none.toml", "none.toml cannot be read: No such file"),
-    ],
+    ("calendar_country", "XX", "CALENDAR_COUNTRY: 'XX' is no country"),
+    ("calendar_file", b"[days]\n2027-01-02 = 'free'", "CALENDAR_FILE: 2027-01-02 is 'free'"),
+    ("policy_file", ROW.replace("leave", "x").encode(), "POLICY_FILE: policy row 1: there"),
+    ("policy_file", b"[[policy]]\nwho = []", "POLICY_FILE: policy row 1, level: Field required"),
+    ("policy_file", b"\xff", "rules.toml is not UTF-8"),
+    ("policy_file", "none.toml", "none.toml cannot be read: No such file"),
 )
 def test_an_odd_file_or_country_is_refused_with_setting_and_reason(
     tmp_path: Path, setting: str, value: str | bytes, reason: str

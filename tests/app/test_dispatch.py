@@ -60,7 +60,7 @@ async def later(dispatcher: WorkDispatcher, lease: Lease) -> RetryLater:
     return kept.value
 
 
-@corpus("work", NEW)
+@corpus("work", *NEW)
 async def test_what_a_newer_version_has_put_waits_uncounted(redis: Redis, work: dict[str, object]) -> None:
     bot = Bot(redis)
     kept = await later(bot.dispatcher, await delivered(bot, json.dumps(work)))
@@ -68,7 +68,7 @@ async def test_what_a_newer_version_has_put_waits_uncounted(redis: Redis, work: 
     assert bot.chat.posts == []
 
 
-@corpus("body", RUBBISH)
+@corpus("body", *RUBBISH)
 async def test_rubbish_counts_its_tries_and_is_given_up_without_a_word(redis: Redis, body: str) -> None:
     bot = Bot(redis)
     lease = await delivered(bot, body)
@@ -84,7 +84,7 @@ def set_age(bot: Bot, lease: Lease, age_ms: int) -> WorkDispatcher:
     return replace(bot.dispatcher, clock=Clock(read_now=lambda: at), away_ms=7_000)
 
 
-@corpus(("age_ms", "delay_ms"), [(0, 1_000), (8_000, 2_000), (400_000, 51_000), (NEWER_RECORD_MAX_MS, 60_000)])
+@corpus(("age_ms", "delay_ms"), (0, 1_000), (8_000, 2_000), (400_000, 51_000), (NEWER_RECORD_MAX_MS, 60_000))
 async def test_the_older_it_is_the_more_rarely_it_is_tried_and_not_for_ever(
     redis: Redis, age_ms: int, delay_ms: int
 ) -> None:
@@ -100,11 +100,9 @@ NOTICE = NotifyPerson(person="U1", text=TextRef(key="turn.given_up", params={"id
 
 @corpus(
     ("lane", "body", "delays_ms", "said"),
-    [
-        (DM.conversation, json.dumps(MESSAGE), {0: 7_000, AWAY_MAX_MS: 7_000}, ""),
-        # what only brings people up to date is owed, and waits much longer
-        ("notice:U1", NOTICE.model_dump_json(), {AWAY_MAX_MS: 7_000, OWED_MAX_MS: 7_000 * OWED_TIMES}, "E1"),
-    ],
+    (DM.conversation, json.dumps(MESSAGE), {0: 7_000, AWAY_MAX_MS: 7_000}, ""),
+    # what only brings people up to date is owed, and waits much longer
+    ("notice:U1", NOTICE.model_dump_json(), {AWAY_MAX_MS: 7_000, OWED_MAX_MS: 7_000 * OWED_TIMES}, "E1"),
 )
 async def test_while_the_platform_is_away_an_item_waits_uncounted_but_not_for_ever(
     redis: Redis, lane: str, body: str, delays_ms: dict[int, int], said: str

@@ -92,8 +92,7 @@ async def test_a_stop_that_arrives_late_ends_nothing_that_was_asked_after_it(
 @pytest.mark.parametrize(("age_s", "stops"), [(600, False), (1, True), (-600, True)])
 async def test_the_platforms_own_stop_acts_at_once_if_it_is_not_old(redis: Redis, age_s: int, stops: bool) -> None:
     bot = Bot(redis)
-    at = f"{bot.clock.now_ms() / 1000 - age_s:.6f}"
-    await bot.ingress.stop_session(DM, "U1", "Ev1", at)
+    await bot.ingress.stop_session(DM, "U1", "Ev1", f"{bot.clock.now_ms() / 1000 - age_s:.6f}")
     assert bool([key async for key in redis.scan_iter("*:stops:*")]) is stops
     assert await bot.lanes.has_pending_items(DM.conversation)
 
@@ -109,8 +108,7 @@ async def test_a_word_that_stops_acts_before_it_is_handled(redis: Redis, text: s
 async def test_what_is_not_taken_is_told_once_and_so_is_the_end(redis: Redis) -> None:
     bot = Bot(redis)
     bot.lanes.cap, intake = 0, bot.ingress
-    other = HELLO.model_copy(update={"id": "Ev2"})
-    for message in (HELLO, other, HELLO):
+    for message in (HELLO, HELLO.model_copy(update={"id": "Ev2"}), HELLO):
         await intake.accept_message(message)
     full = translate("turn.full", "zh")
     assert [(one.post.text, one.key) for one in bot.chat.posts] == [(full, "Ev1:full")]

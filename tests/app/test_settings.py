@@ -22,7 +22,6 @@ from tests.harness.programs import ran
 from tests.tools.workflow.remote.company import world_of
 from tests.tools.workflow.remote.proxy import LOGIN, PASSWORD
 
-ROOT = Path(__file__).parents[2]
 SECRET = "hunter2-SECRET"
 
 
@@ -66,7 +65,7 @@ MISSPELT = {
 }
 
 
-@corpus(("name", "meant"), [(name, meant) for meant, names in MISSPELT.items() for name in names.split()])
+@corpus(("name", "meant"), *((name, meant) for meant, names in MISSPELT.items() for name in names.split()))
 def test_what_looks_like_a_setting_is_refused_with_the_nearest_name(name: str, meant: str) -> None:
     told = problems("# a comment", f"{name}={SECRET}")
     assert meant in told and "line 2 of .env" in told and "is not a setting" in told
@@ -90,7 +89,7 @@ OTHERS = [
 ]
 
 
-@corpus("name", OTHERS)
+@corpus("name", *OTHERS)
 def test_what_is_somebody_elses_is_left_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path(".env").write_text(f"{name}=1\n")
     assert load_settings().openai_model == "gpt-6.1-terra"
@@ -100,7 +99,7 @@ def test_what_is_somebody_elses_is_left_alone(name: str, monkeypatch: pytest.Mon
 
 def test_every_setting_is_known_in_any_case_and_every_example_is_a_setting() -> None:
     """The control of the whole: nothing that is right is refused."""
-    example = (ROOT / "deploy" / "env.example").read_text(encoding="utf-8")
+    example = (Path(__file__).parents[2] / "deploy" / "env.example").read_text(encoding="utf-8")
     names = [line[1:].partition("=")[0] for line in example.splitlines() if line[:1] == "#" and line[1:2].isupper()]
     names = [name for name in names if name.replace("_", "").isalnum() and name.isupper()]
     assert {one.upper() for one in Settings.model_fields} <= set(names)
@@ -121,13 +120,13 @@ def test_names_that_files_refer_to_are_somebodys(monkeypatch: pytest.MonkeyPatch
     assert "REDIS_PASSWORD" in problems("REDIS_PASSWORD=x")
 
 
-@corpus("line", ["OPENAI_MODEL", "OPENAI_MODEL : gpt", "OPENAI_MODEL gpt", 'OPENAI_MODEL="gpt'])
+@corpus("line", "OPENAI_MODEL", "OPENAI_MODEL : gpt", "OPENAI_MODEL gpt", 'OPENAI_MODEL="gpt')
 def test_a_line_that_sets_nothing_is_told(line: str) -> None:
     told = problems(line, "STEPS=plan")
     assert "OPENAI_MODEL in line 1 of .env has no value that can be read; write OPENAI_MODEL=…" in told
 
 
-@corpus("line", [SECRET, f"export {SECRET}", f"= {SECRET}", f"two words {SECRET}", "HTTP_PROXY"])
+@corpus("line", SECRET, f"export {SECRET}", f"= {SECRET}", f"two words {SECRET}", "HTTP_PROXY")
 def test_a_line_without_an_equals_sign_is_refused_and_not_repeated(line: str) -> None:
     told = problems("# a comment", "", "VERSION=", line, "STEPS=plan")
     assert told == "line 4 of .env has no value that can be read; write NAME=… on one line"
@@ -174,7 +173,7 @@ def typed() -> Iterator[str]:
         yield name.upper()
 
 
-@corpus("name", [*typed()])
+@corpus("name", *typed())
 def test_a_wrong_value_is_told_with_what_it_should_be_and_not_repeated(name: str) -> None:
     told = problems(f"{name}={SECRET}")
     assert told.startswith(f"{name} should be ") and SECRET not in told
@@ -200,14 +199,14 @@ TEXTS = {
 }
 
 
-@corpus("name", [*ADDRESSES, *TEXTS])
+@corpus("name", *ADDRESSES, *TEXTS)
 def test_a_wrong_text_is_told_with_an_example_and_not_repeated(name: str) -> None:
     told = problems(f"{name}={SECRET}")
     assert name in told and SECRET not in told
     assert TEXTS.get(name, "://") in told
 
 
-@corpus("name", [one for one in ADDRESSES if one not in ("FILES_BUCKET", "REDIS_URL")])
+@corpus("name", *(one for one in ADDRESSES if one not in ("FILES_BUCKET", "REDIS_URL")))
 def test_a_password_that_is_no_part_of_an_address_is_not_shown_by_any_parser(name: str) -> None:
     scheme = "smtp" if name == "SMTP_URL" else "https"
     for password in ("s3cr/et#x", "7/s3cret", "s3cr?et", "s3[cret", "s3cret#"):
@@ -221,7 +220,7 @@ def test_a_password_that_is_no_part_of_an_address_is_not_shown_by_any_parser(nam
 SECOND_MODEL = ("OPENAI_API_KEY=k", "OPENAI_FALLBACK_MODEL=m", "OPENAI_FALLBACK_API_KEY=k")
 
 
-@corpus("quote", ["'", '"'])
+@corpus("quote", "'", '"')
 def test_quotes_that_came_along_with_a_value_are_taken_off(monkeypatch: pytest.MonkeyPatch, quote: str) -> None:
     for name, value in {"OPENAI_API_KEY": "sk-x", "OPENAI_MODEL": "m", "MAX_STEPS": "7"}.items():
         monkeypatch.setenv(name, f"{quote}{value}{quote}")
@@ -230,7 +229,7 @@ def test_quotes_that_came_along_with_a_value_are_taken_off(monkeypatch: pytest.M
     assert (found.openai_model, found.max_steps) == ("m", 7)
 
 
-@corpus("sender", ["bot@", "@example.com", "Bot <bot@>", "bot@a..b", "张三@example.com", "Bot"])
+@corpus("sender", "bot@", "@example.com", "Bot <bot@>", "bot@a..b", "张三@example.com", "Bot")
 def test_a_sender_that_is_no_address_is_refused_at_the_start(sender: str) -> None:
     told = problems(f"MAIL_FROM='{sender}'")
     assert told == "MAIL_FROM should be an e-mail address, like countersign@example.com"
@@ -281,26 +280,24 @@ def test_no_key_is_ever_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @corpus(
     ("wrong", "named"),
-    [
-        (ENGINE | {"ENGINE_URL": ""}, "ENGINE_URL is missing"),
-        (ENGINE | {"ENGINE_URL": "host:8080"}, "ENGINE_URL should begin"),
-        (ENGINE | {"ENGINE_USER": "a:b"}, "ENGINE_USER"),
-        (ENGINE | {"WORKFLOW_ENGINE": "zeebe"}, "WORKFLOW_ENGINE"),
-        (ENGINE | {"ENGINE_TIMEOUT_SECONDS": "0"}, "ENGINE_TIMEOUT_SECONDS"),
-        *(({"ANNUAL_LEAVE_DAYS": days}, "ANNUAL_LEAVE_DAYS") for days in ("lots", "-1", "NaN", "1.3", "Infinity")),
-        ({"OPENAI_RETRIES": "-1"}, "OPENAI_RETRIES"),
-        ({"SLACK_BOT_TOKEN": "xoxe.xoxb-1-abc", "SLACK_APP_TOKEN": "xapp-1-A-2-b"}, "SLACK_BOT_TOKEN rotates"),
-        ({"SLACK_BOT_TOKEN": "xoxe-1-abc", "SLACK_APP_TOKEN": "xapp-1-A-2-b"}, "SLACK_BOT_TOKEN rotates"),
-        ({"OPENAI_FALLBACK_MODEL": "other"}, "there is no first model"),
-        ({**FIRST, "OPENAI_FALLBACK_API_KEY": "k"}, "OPENAI_FALLBACK_API_KEY is set but OPENAI_FALLBACK_MODEL is not"),
-        ({**FIRST, "OPENAI_FALLBACK_BASE_URL": "https://h"}, "OPENAI_FALLBACK_BASE_URL is set but"),
-        ({**SECOND, "OPENAI_FALLBACK_BASE_URL": "h:8080"}, "OPENAI_FALLBACK_BASE_URL should begin"),
-        ({"BUDGET_TOKENS_PER_DAY": "-5"}, "BUDGET_TOKENS_PER_DAY"),
-        ({"BUDGET_PER_DAY": "five", "PRICES_FILE": "prices.toml"}, "BUDGET_PER_DAY should be an amount"),
-        ({"BUDGET_PER_DAY": "5"}, "PRICES_FILE is missing"),
-        ({"COMPANY_TIMEZONE": "Atlantis"}, "COMPANY_TIMEZONE"),
-        ({"COMPANY_TIMEZONE": "../../etc/passwd"}, "COMPANY_TIMEZONE"),
-    ],
+    (ENGINE | {"ENGINE_URL": ""}, "ENGINE_URL is missing"),
+    (ENGINE | {"ENGINE_URL": "host:8080"}, "ENGINE_URL should begin"),
+    (ENGINE | {"ENGINE_USER": "a:b"}, "ENGINE_USER"),
+    (ENGINE | {"WORKFLOW_ENGINE": "zeebe"}, "WORKFLOW_ENGINE"),
+    (ENGINE | {"ENGINE_TIMEOUT_SECONDS": "0"}, "ENGINE_TIMEOUT_SECONDS"),
+    *(({"ANNUAL_LEAVE_DAYS": days}, "ANNUAL_LEAVE_DAYS") for days in ("lots", "-1", "NaN", "1.3", "Infinity")),
+    ({"OPENAI_RETRIES": "-1"}, "OPENAI_RETRIES"),
+    ({"SLACK_BOT_TOKEN": "xoxe.xoxb-1-abc", "SLACK_APP_TOKEN": "xapp-1-A-2-b"}, "SLACK_BOT_TOKEN rotates"),
+    ({"SLACK_BOT_TOKEN": "xoxe-1-abc", "SLACK_APP_TOKEN": "xapp-1-A-2-b"}, "SLACK_BOT_TOKEN rotates"),
+    ({"OPENAI_FALLBACK_MODEL": "other"}, "there is no first model"),
+    ({**FIRST, "OPENAI_FALLBACK_API_KEY": "k"}, "OPENAI_FALLBACK_API_KEY is set but OPENAI_FALLBACK_MODEL is not"),
+    ({**FIRST, "OPENAI_FALLBACK_BASE_URL": "https://h"}, "OPENAI_FALLBACK_BASE_URL is set but"),
+    ({**SECOND, "OPENAI_FALLBACK_BASE_URL": "h:8080"}, "OPENAI_FALLBACK_BASE_URL should begin"),
+    ({"BUDGET_TOKENS_PER_DAY": "-5"}, "BUDGET_TOKENS_PER_DAY"),
+    ({"BUDGET_PER_DAY": "five", "PRICES_FILE": "prices.toml"}, "BUDGET_PER_DAY should be an amount"),
+    ({"BUDGET_PER_DAY": "5"}, "PRICES_FILE is missing"),
+    ({"COMPANY_TIMEZONE": "Atlantis"}, "COMPANY_TIMEZONE"),
+    ({"COMPANY_TIMEZONE": "../../etc/passwd"}, "COMPANY_TIMEZONE"),
 )
 def test_what_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch, wrong: dict[str, str], named: str) -> None:
     with pytest.raises(SettingsError, match=named):
@@ -315,7 +312,7 @@ def test_a_budget_that_a_model_without_a_price_would_not_keep_is_refused(monkeyp
     assert load_prices(load_settings()).models, "without one it is only not known what it costs"
 
 
-@corpus(("text", "named"), [("currency =", "PRICES_FILE"), ("currency = 'USD'", "PRICES_FILE: models")])
+@corpus(("text", "named"), ("currency =", "PRICES_FILE"), ("currency = 'USD'", "PRICES_FILE: models"))
 def test_a_table_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, named: str) -> None:
     found = settings(monkeypatch, {"PRICES_FILE": "prices.toml"})
     Path("prices.toml").write_text(text, encoding="utf-8")
@@ -341,8 +338,8 @@ SPELLINGS = {
 }
 
 
-@corpus("secret", ["h1dden-S3cret-Value", "pa%2Fss%3Fw0rd-abcdefg"])
-@corpus("name", SPELLINGS)
+@corpus("secret", "h1dden-S3cret-Value", "pa%2Fss%3Fw0rd-abcdefg")
+@corpus("name", *SPELLINGS)
 def test_a_secret_is_masked_wherever_it_stands(monkeypatch: pytest.MonkeyPatch, name: str, secret: str) -> None:
     """Known by name from `.env` too, in small letters, and as addresses spell it."""
     Path(".env").write_text(f"my_own_token={unquote(secret)}\n", encoding="utf-8")
@@ -409,14 +406,14 @@ def build_settings(values: dict[str, Any]) -> Settings:
     return Settings(_env_file=None, **values)  # type: ignore[call-arg]
 
 
-@corpus(("values", "word"), REFUSED)
+@corpus(("values", "word"), *REFUSED)
 def test_half_of_the_settings_says_what_is_missing(values: dict[str, str], word: str) -> None:
     with pytest.raises(SettingsError, match=word) as told:
         require_valid_settings(build_settings(values))
     assert "s3cr3t" not in str(told.value)
 
 
-@corpus("values", [{}, APP, SLACK, APP | {"feishu_mode": "http", "feishu_encrypt_key": "k" * 20}])
+@corpus("values", {}, APP, SLACK, APP | {"feishu_mode": "http", "feishu_encrypt_key": "k" * 20})
 def test_negative_control_whole_settings_are_taken(values: dict[str, str]) -> None:
     settings = build_settings(values)
     require_valid_settings(settings)

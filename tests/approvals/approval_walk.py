@@ -65,9 +65,10 @@ Pick = Callable[[Sequence[Any]], Any]
 """A function that picks one of several."""
 
 
-def make_plan(n: int) -> Proposal:
+def make_plan(n: int = 1, **changes: Any) -> Proposal:
     choices = (CardChoice(name="send"), CardChoice(name="cancel", executes=False))
-    return Proposal(args={"n": n}, title=TextRef(key="x"), fields=(), deciders=(OWNER,), choices=choices)
+    plan = {"args": {"n": n}, "title": TextRef(key="x"), "fields": (), "deciders": (OWNER,), "choices": choices}
+    return Proposal.model_validate(plan | changes)
 
 
 def build_card(proposal: Proposal, **changes: Any) -> Approval:

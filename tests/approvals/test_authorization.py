@@ -8,22 +8,16 @@ from hypothesis import strategies as st
 from bot.approvals.authorization import authorize_press
 from bot.chat.messages import MessageRef
 from bot.core.records import Approval, ApprovalState, EffectState
-from tests.approvals.approval_walk import build_card
+from tests.approvals.approval_walk import build_card, make_plan
 from tests.harness.corpus import corpus
-from tools.spec import CardChoice, Gate, Proposal, TextRef
+from tools.spec import CardChoice, Gate
 
 NOW, EXPIRES = 1_000, 2_000
 
 
 def card(**changes: object) -> Approval:
-    plan = Proposal(
-        args={"task_id": "L-0001-1"},
-        title=TextRef(key="x"),
-        fields=(),
-        deciders=("LI",),
-        requester="ZHANG",
-        choices=(CardChoice(name="approve"), CardChoice(name="reject")),
-    )
+    choices = (CardChoice(name="approve"), CardChoice(name="reject"))
+    plan = make_plan(args={"task_id": "L-0001-1"}, deciders=("LI",), requester="ZHANG", choices=choices)
     here = {"id": "A00x", "version": 2, "tool": "decide_task", "gate": Gate.APPROVE, "caller": "ZHANG", "place": None}
     return build_card(plan, **here, created_ms=0, expires_ms=EXPIRES).model_copy(update=changes)
 
@@ -46,49 +40,47 @@ def own(*deciders: str, gate: Gate = Gate.APPROVE) -> dict[str, object]:
 
 @corpus(
     ("changes", "person", "more", "code"),
-    [
-        ({}, "LI", {}, ""),
-        ({}, "WANG", {}, "not_yours"),
-        ({}, "ZHANG", {}, "own"),
-        # even if the task is assigned to them
-        (own("ZHANG", "LI"), "ZHANG", {}, "own"),
-        (own("ZHANG", "LI"), "LI", {}, ""),
-        # a confirmation is the caller's own
-        (own("ZHANG", gate=Gate.CONFIRM), "ZHANG", {}, ""),
-        (own("ZHANG", gate=Gate.CONFIRM), "LI", {}, "not_yours"),
-        # deputies may press, while they stand in and for their person only
-        ({}, "WANG", {"standing": "LI"}, ""),
-        ({}, "WANG", {"standing": "SUN"}, "not_yours"),
-        (COPY, "WANG", {"standing": "LI"}, ""),
-        (COPY, "WANG", {}, "stood_in"),
-        # but never on their own request, and nobody confirms for somebody else
-        ({}, "ZHANG", {"standing": "LI"}, "own"),
-        ({"gate": Gate.CONFIRM}, "WANG", {"standing": "LI"}, "not_yours"),
-        ({"gate": Gate.CONFIRM}, "LI", {}, ""),
-        (COPY | {"gate": Gate.CONFIRM}, "WANG", {}, "not_yours"),
-        # an ended card is over for everybody, before the question whose it is
-        ({}, "LI", {"now": EXPIRES}, "expired"),
-        (EXPIRED, "ZHANG", {}, "expired"),
-        (EXPIRED, "WANG", {"standing": "LI"}, "expired"),
-        (OVER, "LI", {}, "already"),
-        (OVER, "WANG", {"standing": "LI"}, "already"),
-        ({}, "LI", {"version": 1}, "stale"),
-        ({}, "LI", {"choice": "delete everything"}, "stale"),
-        # everybody concerned may ask again, and only after expiry
-        (EXPIRED, "LI", {"choice": "again"}, ""),
-        (EXPIRED, "ZHANG", {"choice": "again"}, ""),
-        (EXPIRED, "WANG", {"choice": "again", "standing": "LI"}, ""),
-        (EXPIRED, "WANG", {"choice": "again"}, "not_yours"),
-        ({}, "LI", {"choice": "again"}, "already"),
-        # only LI may continue what LI has begun
-        (BEGUN, "WANG", {"choice": "retry", "standing": "LI"}, "not_yours"),
-    ],
+    ({}, "LI", {}, ""),
+    ({}, "WANG", {}, "not_yours"),
+    ({}, "ZHANG", {}, "own"),
+    # even if the task is assigned to them
+    (own("ZHANG", "LI"), "ZHANG", {}, "own"),
+    (own("ZHANG", "LI"), "LI", {}, ""),
+    # a confirmation is the caller's own
+    (own("ZHANG", gate=Gate.CONFIRM), "ZHANG", {}, ""),
+    (own("ZHANG", gate=Gate.CONFIRM), "LI", {}, "not_yours"),
+    # deputies may press, while they stand in and for their person only
+    ({}, "WANG", {"standing": "LI"}, ""),
+    ({}, "WANG", {"standing": "SUN"}, "not_yours"),
+    (COPY, "WANG", {"standing": "LI"}, ""),
+    (COPY, "WANG", {}, "stood_in"),
+    # but never on their own request, and nobody confirms for somebody else
+    ({}, "ZHANG", {"standing": "LI"}, "own"),
+    ({"gate": Gate.CONFIRM}, "WANG", {"standing": "LI"}, "not_yours"),
+    ({"gate": Gate.CONFIRM}, "LI", {}, ""),
+    (COPY | {"gate": Gate.CONFIRM}, "WANG", {}, "not_yours"),
+    # an ended card is over for everybody, before the question whose it is
+    ({}, "LI", {"now": EXPIRES}, "expired"),
+    (EXPIRED, "ZHANG", {}, "expired"),
+    (EXPIRED, "WANG", {"standing": "LI"}, "expired"),
+    (OVER, "LI", {}, "already"),
+    (OVER, "WANG", {"standing": "LI"}, "already"),
+    ({}, "LI", {"version": 1}, "stale"),
+    ({}, "LI", {"choice": "delete everything"}, "stale"),
+    # everybody concerned may ask again, and only after expiry
+    (EXPIRED, "LI", {"choice": "again"}, ""),
+    (EXPIRED, "ZHANG", {"choice": "again"}, ""),
+    (EXPIRED, "WANG", {"choice": "again", "standing": "LI"}, ""),
+    (EXPIRED, "WANG", {"choice": "again"}, "not_yours"),
+    ({}, "LI", {"choice": "again"}, "already"),
+    # only LI may continue what LI has begun
+    (BEGUN, "WANG", {"choice": "retry", "standing": "LI"}, "not_yours"),
 )
 def test_who_may_press_and_when(changes: dict[str, object], person: str, more: dict[str, Any], code: str) -> None:
     assert refused(card(**changes), person, **more) == code
 
 
-@corpus("state", list(ApprovalState))
+@corpus("state", *ApprovalState)
 def test_whom_a_card_concerns_sees_the_process_and_nobody_else_does(state: ApprovalState) -> None:
     shown = card(state=state, caller="SUN")
     assert [refused(shown, person, "show") for person in ("LI", "ZHANG", "SUN")] == ["", "", ""]
@@ -100,7 +92,9 @@ def test_whom_a_card_concerns_sees_the_process_and_nobody_else_does(state: Appro
 
 @corpus(
     ("choice", "effect"),
-    [("retry", EffectState.FAILED), ("redo", EffectState.UNKNOWN), ("happened", EffectState.UNKNOWN)],
+    ("retry", EffectState.FAILED),
+    ("redo", EffectState.UNKNOWN),
+    ("happened", EffectState.UNKNOWN),
 )
 def test_only_who_decided_says_what_became_of_it(choice: str, effect: EffectState) -> None:
     decided = card(state=ApprovalState.DECIDED, decided_by="LI", effect=effect)

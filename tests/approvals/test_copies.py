@@ -27,28 +27,21 @@ from bot.core.work_items import RemindDeciders
 from bot.queue.lanes import LaneItem
 from bot.queue.writes import EnqueueItem, XAdd
 from bot.storage.approvals import _format_approval_fields
-from tests.approvals.approval_walk import build_card
+from tests.approvals.approval_walk import build_card, make_plan
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM, PostedMessage
 from tests.harness.presses import name_deputies
 from tests.tools.company import LI, WANG, ZHANG
 from tools.people.names import list_names_by_language
-from tools.spec import CardChoice, CardField, Gate, Proposal, TextRef
+from tools.spec import CardChoice, CardField, Gate, TextRef
 
 THERE = DM.model_copy(update={"channel": "C1", "direct": False, "thread": "9.0"})
 NAMES = {LI.id: list_names_by_language(LI)}
-TITLE = TextRef(key="title.mail", params={"name": "李四"})
-PLAN = Proposal(
-    args={"n": 1},
-    title=TITLE,
-    fields=(CardField(label="request", value="L-0001"),),
-    deciders=(LI.id,),
-    requester=ZHANG.id,
-    choices=(CardChoice(name="approve"),),
-    subject="L-0001-1",
-    body="the text",
-)
+PLAN = make_plan(
+    title=TextRef(key="title.mail", params={"name": "李四"}), fields=(CardField(label="request", value="L-0001"),),
+    deciders=(LI.id,), requester=ZHANG.id, choices=(CardChoice(name="approve"),), subject="L-0001-1", body="the text",
+)  # fmt: skip
 OPEN = build_card(PLAN, version=2, gate=Gate.APPROVE, caller=ZHANG.id, place=None, created_ms=0, expires_ms=3_600_000)
 GONE = ChatRefusedError("message_not_found")
 AWAY = ChatUnavailableError("unreachable", "chat.update")
@@ -77,16 +70,14 @@ def make_card(*copies: tuple[str, MessageRef], **changes: Any) -> Approval:
 
 @corpus(
     ("changes", "deputies", "channels"),
-    [
-        ({}, (), ["DU2"]),
-        ({}, ("U5", "U2"), ["DU2", "DU5"]),
-        ({"gate": Gate.CONFIRM}, ("U5",), ["DU2"]),
-        ({"place": DM}, ("U5",), ["DU1"]),
-        ({"place": DM.model_copy(update={"thread": "9.0"})}, (), ["DU1"]),
-        ({"place": THERE}, (), ["DU1"]),
-        ({"proposal": PLAN.model_copy(update={"deciders": (LI.id, "U9", WANG.id)})}, (), ["DU2", "DU3"]),
-        ({"proposal": PLAN.model_copy(update={"deciders": ("U9",)})}, (), []),
-    ],
+    ({}, (), ["DU2"]),
+    ({}, ("U5", "U2"), ["DU2", "DU5"]),
+    ({"gate": Gate.CONFIRM}, ("U5",), ["DU2"]),
+    ({"place": DM}, ("U5",), ["DU1"]),
+    ({"place": DM.model_copy(update={"thread": "9.0"})}, (), ["DU1"]),
+    ({"place": THERE}, (), ["DU1"]),
+    ({"proposal": PLAN.model_copy(update={"deciders": (LI.id, "U9", WANG.id)})}, (), ["DU2", "DU3"]),
+    ({"proposal": PLAN.model_copy(update={"deciders": ("U9",)})}, (), []),
 )
 async def test_a_fresh_card_stands_where_its_readers_alone_read_it(
     redis: Redis, changes: dict[str, Any], deputies: tuple[str, ...], channels: list[str]
@@ -189,13 +180,11 @@ async def test_a_copy_in_a_dm_that_moves_says_what_it_was_about(bot: Bot, place:
 
 @corpus(
     ("before", "after", "place", "anew"),
-    [
-        (MAX_BODY_LENGTH, MAX_BODY_LENGTH, DM, False),
-        (MAX_BODY_LENGTH, MAX_BODY_LENGTH, None, False),
-        (MAX_BODY_LENGTH + 1, 1, DM, True),
-        (1, MAX_BODY_LENGTH + 1, DM, True),
-        (1, 1, THERE, True),
-    ],
+    (MAX_BODY_LENGTH, MAX_BODY_LENGTH, DM, False),
+    (MAX_BODY_LENGTH, MAX_BODY_LENGTH, None, False),
+    (MAX_BODY_LENGTH + 1, 1, DM, True),
+    (1, MAX_BODY_LENGTH + 1, DM, True),
+    (1, 1, THERE, True),
 )
 async def test_an_edited_card_is_shown_anew_where_it_could_not_be_rewritten_in_full(
     redis: Redis, before: int, after: int, place: Any, anew: bool
@@ -255,12 +244,10 @@ async def test_a_reminder_is_told_once_a_version(bot: Bot) -> None:
 
 @corpus(
     ("changes", "posted"),
-    [
-        ({}, ["DU1"]),
-        ({"gate": Gate.CONFIRM}, []),
-        ({"proposal": PLAN.model_copy(update={"requester": None})}, []),
-        ({"proposal": PLAN.model_copy(update={"requester": "U9"})}, []),
-    ],
+    ({}, ["DU1"]),
+    ({"gate": Gate.CONFIRM}, []),
+    ({"proposal": PLAN.model_copy(update={"requester": None})}, []),
+    ({"proposal": PLAN.model_copy(update={"requester": "U9"})}, []),
 )
 async def test_of_an_expired_card_its_requester_gets_a_copy(
     redis: Redis, changes: dict[str, Any], posted: list[str]
@@ -308,15 +295,13 @@ THREE = {"proposal": PLAN.model_copy(update={"deciders": (LI.id, "U9", WANG.id)}
 
 @corpus(
     ("person", "changes", "code", "words"),
-    [
-        ("U1", {}, "not_yours", {"who": "李四", "what": ""}),
-        ("U3", {}, "not_yours", {"who": "Li Si", "what": ""}),
-        ("U1", THREE, "not_yours", {"who": "李四、王五"}),
-        ("U1", DONE, "already", {"what": "李四已同意 · 1970-01-01 08:00", "who": ""}),
-        ("U9", DONE, "already", {"what": "", "who": ""}),
-        ("U9", None, "stranger", {}),
-        ("U1", None, "gone", {}),
-    ],
+    ("U1", {}, "not_yours", {"who": "李四", "what": ""}),
+    ("U3", {}, "not_yours", {"who": "Li Si", "what": ""}),
+    ("U1", THREE, "not_yours", {"who": "李四、王五"}),
+    ("U1", DONE, "already", {"what": "李四已同意 · 1970-01-01 08:00", "who": ""}),
+    ("U9", DONE, "already", {"what": "", "who": ""}),
+    ("U9", None, "stranger", {}),
+    ("U1", None, "gone", {}),
 )
 async def test_a_refusal_says_privately_why_and_who_can_or_what_became_of_it(
     redis: Redis, person: str, changes: dict[str, Any] | None, code: str, words: dict[str, str]

@@ -40,17 +40,15 @@ def take_away(bot: Bot, tool: str) -> None:
 
 @corpus(
     ("changes", "opens"),
-    [
-        ({}, True),
-        ({"choice": "reject"}, True),
-        ({"choice": "approve"}, False),
-        ({"choice": "show"}, False),
-        ({"approval": "A00x"}, False),
-        ({"person": "U3"}, False),
-        ({"person": "U5"}, True),
-        ({"person": "U9"}, False),
-        ({"version": 0}, False),
-    ],
+    ({}, True),
+    ({"choice": "reject"}, True),
+    ({"choice": "approve"}, False),
+    ({"choice": "show"}, False),
+    ({"approval": "A00x"}, False),
+    ({"person": "U3"}, False),
+    ({"person": "U5"}, True),
+    ({"person": "U9"}, False),
+    ({"version": 0}, False),
 )
 async def test_who_may_press_gets_the_dialog_of_the_button(redis: Redis, changes: dict[str, Any], opens: bool) -> None:
     bot, click = await ask(redis)
@@ -75,13 +73,11 @@ async def test_without_its_tool_nothing_is_edited_and_all_else_is_asked(redis: R
 
 @corpus(
     ("form", "wrong"),
-    [
-        (EDIT, set()),
-        ({}, set()),
-        (EDIT | {"body": "李四你好，[Your name]"}, {"body"}),
-        (EDIT | {"subject": ""}, {"subject"}),
-        (EDIT | {"to": "nobody", "first_line": "x"}, set()),
-    ],
+    (EDIT, set()),
+    ({}, set()),
+    (EDIT | {"body": "李四你好，[Your name]"}, {"body"}),
+    (EDIT | {"subject": ""}, {"subject"}),
+    (EDIT | {"to": "nobody", "first_line": "x"}, set()),
 )
 async def test_an_edit_is_judged_as_it_would_be_done(redis: Redis, form: dict[str, str], wrong: set[str]) -> None:
     bot, click = await propose(redis)
@@ -93,15 +89,13 @@ async def test_an_edit_is_judged_as_it_would_be_done(redis: Redis, form: dict[st
 
 @corpus(
     ("choice", "form", "wrong"),
-    [
-        ("transfer", {"person": "U3", "opinion": ""}, set()),
-        ("transfer", {"person": "nobody", "opinion": ""}, {"person"}),
-        ("transfer", {"person": "U1", "opinion": ""}, {"person"}),
-        ("reject", {"opinion": "不行"}, set()),
-        ("reject", {}, {"opinion"}),
-        ("reject", {"opinion": "\u200b"}, {"opinion"}),
-        ("approve", {}, set()),
-    ],
+    ("transfer", {"person": "U3", "opinion": ""}, set()),
+    ("transfer", {"person": "nobody", "opinion": ""}, {"person"}),
+    ("transfer", {"person": "U1", "opinion": ""}, {"person"}),
+    ("reject", {"opinion": "不行"}, set()),
+    ("reject", {}, {"opinion"}),
+    ("reject", {"opinion": "\u200b"}, {"opinion"}),
+    ("approve", {}, set()),
 )
 async def test_what_a_decision_adds_is_judged_as_well(
     redis: Redis, choice: str, form: dict[str, str], wrong: set[str]
@@ -112,7 +106,7 @@ async def test_what_a_decision_adds_is_judged_as_well(
     assert await bot.engine.list_todo_tasks("U2", bot.today())
 
 
-@corpus("changes", [{"approval": "A00x"}, {"person": "U9"}, {"person": "U3"}, {"choice": "show"}, {"version": 0}])
+@corpus("changes", {"approval": "A00x"}, {"person": "U9"}, {"person": "U3"}, {"choice": "show"}, {"version": 0})
 async def test_a_press_that_is_refused_says_nothing_beside_its_fields(redis: Redis, changes: dict[str, Any]) -> None:
     """The click itself gets an answer in words."""
     bot, click = await ask(redis)

@@ -128,17 +128,14 @@ async def answer_task(redis: Redis, choice: str, form: dict[str, str] | None) ->
     bot = await requested(redis)
     card = (await bot.load_approval()).id
     await bot.press(bot.chat.cards("DU2")[0], choice, LI.id, form=form)
-    approval = await bot.load_approval(card)
-    return bot, approval
+    return bot, await bot.load_approval(card)
 
 
 @corpus(
     ("choice", "form", "status"),
-    [
-        *((choice, None, Status.WAITING) for choice in ("reject", "return", "approve_with")),
-        ("approve", {"opinion": "好"}, Status.WAITING),
-        ("reject", {"opinion": "那几天有发布"}, Status.REVISE),  # control
-    ],
+    *((choice, None, Status.WAITING) for choice in ("reject", "return", "approve_with")),
+    ("approve", {"opinion": "好"}, Status.WAITING),
+    ("reject", {"opinion": "那几天有发布"}, Status.REVISE),  # control
 )
 async def test_a_button_decides_with_the_answers_of_its_dialog_and_without_one_takes_none(
     redis: Redis, choice: str, form: dict[str, str] | None, status: Status
@@ -193,7 +190,6 @@ class LookingMailer(MemoryMailer):
     seen: list[Approval] = field(default_factory=list)
 
     async def send_mail(self, to: Person, *rest: str) -> None:
-        assert self.bot is not None
         self.seen.append(await self.bot.load_approval())
         while self.waits and self.bot.chat.cards():
             await self.bot.work_beside()
@@ -325,7 +321,7 @@ async def test_killed_anywhere_between_two_tries_it_is_sent_once_or_said_to_be_u
     monkeypatch.setattr(press_module, "TRY_AGAIN_S", (0.0, 0.0))
     ends = set[EffectState]()
 
-    async def act(bot: Bot) -> None:
+    async for bot in everywhere(redis, lambda: proposed(redis)):
         mailer = GreyMailer(bot=bot)
         use_mailer(bot, mailer)
         effect = (await press(bot, "send")).effect
@@ -334,8 +330,6 @@ async def test_killed_anywhere_between_two_tries_it_is_sent_once_or_said_to_be_u
         assert len(mailer.mails) <= 1
         run = await bot.runs.load_run(bot.chat.keys()[-1].partition(":")[0])
         assert run is not None and run.state.calls[0].status in (CallStatus.SUCCEEDED, CallStatus.UNKNOWN)
-
-    await everywhere(redis, lambda: proposed(redis), act)
     assert ends == {EffectState.DONE, EffectState.UNKNOWN}
 
 
@@ -390,13 +384,11 @@ async def test_a_press_that_no_process_survives_ends_as_unknown_and_is_told(redi
 
 @corpus(
     ("changes", "key"),
-    [
-        ({}, ""),
-        ({"seal": "0" * 64}, "error.altered"),
-        ({"tool": "start_process"}, "error.altered"),
-        ({"tool": "no_tool"}, "error.gone"),
-        ({"tool": "list_people"}, "error.gone"),
-    ],
+    ({}, ""),
+    ({"seal": "0" * 64}, "error.altered"),
+    ({"tool": "start_process"}, "error.altered"),
+    ({"tool": "no_tool"}, "error.gone"),
+    ({"tool": "list_people"}, "error.gone"),
 )
 async def test_what_was_not_shown_or_cannot_be_run_is_not_run(redis: Redis, changes: dict[str, Any], key: str) -> None:
     bot = await proposed(redis)
@@ -408,13 +400,11 @@ async def test_what_was_not_shown_or_cannot_be_run_is_not_run(redis: Redis, chan
         assert approval.failure_for_model and await bot.engine.list_own_requests("U1") == ()
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("choice", "state", "refusals"),
-    [
-        ("edit", ApprovalState.OPEN, ["no_tool"]),
-        ("send", ApprovalState.DECIDED, []),
-        ("cancel", ApprovalState.CANCELLED, []),
-    ],
+    ("edit", ApprovalState.OPEN, ["no_tool"]),
+    ("send", ApprovalState.DECIDED, []),
+    ("cancel", ApprovalState.CANCELLED, []),
 )
 async def test_without_its_tool_a_card_is_not_edited_but_ends_as_its_person_says(
     redis: Redis, choice: str, state: ApprovalState, refusals: list[str]

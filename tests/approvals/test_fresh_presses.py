@@ -108,8 +108,7 @@ async def test_whom_the_rules_no_longer_name_can_still_cancel_what_they_have_pro
 ) -> None:
     bot = await started(redis)
     bot.model.script += [calls(("transfer_task", {"task_id": "L-0001-1", "person": "U5", "opinion": "x"})), DONE]
-    here = DM.model_copy(update={"channel": "DU2"})
-    await bot.send("转交给李文光", person=LI.id, id="Ev2", place=here)
+    await bot.send("转交给李文光", person=LI.id, id="Ev2", place=DM.model_copy(update={"channel": "DU2"}))
     card = next(one for one in bot.chat.cards("DU2") if "cancel" in {button.choice for button in one.buttons})
     bot.directory.fresh[ZHANG.id] = ZHANG.model_copy(update={"manager": WANG.id})
     await bot.press(card, choice, LI.id)

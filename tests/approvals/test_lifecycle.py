@@ -35,8 +35,8 @@ from bot.queue.lanes import LaneItem
 from bot.queue.writes import EnqueueItem, XAdd, apply_writes
 from bot.storage.approvals import ApprovalStore
 from tests.harness.corpus import corpus
-from tests.harness.memory_bot import Bot, every_edge
-from tests.harness.memory_platform import DM, Edges
+from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM
 from tests.harness.presses import everywhere, name_deputies, proposed, requested, rewrite
 from tests.stories.script import DONE, mail
 from tools.spec import Gate
@@ -129,14 +129,11 @@ async def test_a_timer_of_the_version_before_does_nothing_to_an_edited_card(
 
 async def test_who_has_not_answered_is_told_once_when_the_time_is_over(redis: Redis) -> None:
     """A mere update of the card announces nothing. Negative control: whose run says it is told no second time."""
-
-    async def expire(bot: Bot) -> None:
+    async for bot in everywhere(redis, lambda: requested(redis), more_than=5):
         await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
         [_, told] = bot.chat.list_posts("DU2")
         assert "您还没有决定" in told.post.text and "重新发出" in told.post.text
         assert (told.place.thread, (await bot.load_approval()).state) == ("0", ApprovalState.EXPIRED)
-
-    assert await everywhere(redis, lambda: requested(redis), expire) > 5
     await redis.flushall()
     bot = await proposed(redis)
     await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
@@ -160,16 +157,14 @@ async def test_a_cancelled_card_that_could_not_be_shown_is_ended_and_nobody_wait
 
 @corpus(
     ("stored", "press", "ended"),
-    [
-        ({"state": ApprovalState.DECIDED, "press_id": "p"}, "p", EffectState.FAILED),
-        ({"state": ApprovalState.DECIDED, "press_id": "p", "effect": EffectState.STARTED}, "p", EffectState.UNKNOWN),
-        ({"state": ApprovalState.CANCELLED, "press_id": "p"}, "p", EffectState.NONE),
-        ({"state": ApprovalState.DECIDED, "press_id": "p", "effect": EffectState.DONE}, "p", None),
-        ({"state": ApprovalState.DECIDED, "press_id": "other", "effect": EffectState.STARTED}, "p", None),
-        ({"state": ApprovalState.CANCELLED, "press_id": "other"}, "p", None),
-        ({}, "p", None),
-        (None, "p", None),
-    ],
+    ({"state": ApprovalState.DECIDED, "press_id": "p"}, "p", EffectState.FAILED),
+    ({"state": ApprovalState.DECIDED, "press_id": "p", "effect": EffectState.STARTED}, "p", EffectState.UNKNOWN),
+    ({"state": ApprovalState.CANCELLED, "press_id": "p"}, "p", EffectState.NONE),
+    ({"state": ApprovalState.DECIDED, "press_id": "p", "effect": EffectState.DONE}, "p", None),
+    ({"state": ApprovalState.DECIDED, "press_id": "other", "effect": EffectState.STARTED}, "p", None),
+    ({"state": ApprovalState.CANCELLED, "press_id": "other"}, "p", None),
+    ({}, "p", None),
+    (None, "p", None),
 )
 async def test_only_what_the_given_up_press_itself_has_decided_is_ended(
     redis: Redis, stored: dict[str, Any] | None, press: str, ended: EffectState | None
@@ -219,12 +214,10 @@ def put_event(person: str, text: str) -> EnqueueItem:
 
 @corpus(
     ("lanes", "caller", "remembered"),
-    [
-        ((), "U3", {"U1", "U2", "U3"}),
-        ((DM.conversation,), "U3", {"U2"}),
-        ((DM.conversation,), "", {"U2", "U3"}),
-        (("slack:T1:C1:9.0",), "U3", {"U1", "U2"}),
-    ],
+    ((), "U3", {"U1", "U2", "U3"}),
+    ((DM.conversation,), "U3", {"U2"}),
+    ((DM.conversation,), "", {"U2", "U3"}),
+    (("slack:T1:C1:9.0",), "U3", {"U1", "U2"}),
 )
 async def test_every_dm_that_has_the_card_remembers_its_end_but_those_whose_run_tells_of_it(
     redis: Redis, lanes: tuple[str, ...], caller: str, remembered: set[str]
@@ -246,14 +239,12 @@ async def test_every_dm_that_has_the_card_remembers_its_end_but_those_whose_run_
 APPROVED = {"state": ApprovalState.DECIDED, "decided_by": "U2", "choice": "approve", "effect": EffectState.DONE}
 
 
-@corpus("silent", [False, True])
+@corpus("silent", False, True)
 @corpus(
     ("changes", "kind"),
-    [
-        ({"state": ApprovalState.CLOSED, "decided_by": "U1", "choice": "withdrawn"}, "approval.closed"),
-        ({"state": ApprovalState.EXPIRED}, "approval.expired"),
-        (APPROVED, "effect.done"),
-    ],
+    ({"state": ApprovalState.CLOSED, "decided_by": "U1", "choice": "withdrawn"}, "approval.closed"),
+    ({"state": ApprovalState.EXPIRED}, "approval.expired"),
+    (APPROVED, "effect.done"),
 )
 async def test_an_end_closes_the_record_once_with_a_line_and_tells_who_waits_and_each_set(
     redis: Redis, changes: dict[str, Any], kind: str, silent: bool
@@ -312,17 +303,14 @@ async def test_killed_anywhere_the_card_is_cancelled_and_never_pressed(
 ) -> None:
     decide_cancellation = ApprovalStore.decide_cancellation
 
-    async def play(edges: Edges) -> None:
-        async def die_around(self: ApprovalStore, approval: Approval, person: str, choice: str, now_ms: int) -> str:
-            edges()
-            verdict = await decide_cancellation(self, approval, person, choice, now_ms)
-            edges()
-            return verdict
+    async def die_around(*given: Any) -> str:
+        bot.lanes.edge()
+        verdict = await decide_cancellation(*given)
+        bot.lanes.edge()
+        return verdict
 
-        monkeypatch.setattr(ApprovalStore, "decide_cancellation", die_around)
-        await redis.flushall()
-        bot = await proposed(redis)
-        bot.end_at(edges)
+    monkeypatch.setattr(ApprovalStore, "decide_cancellation", die_around)
+    async for bot in everywhere(redis, lambda: proposed(redis), more_than=6):
         [card] = bot.chat.cards()
         await bot.send("停", id="Ev2")
         await bot.press(card, "send")
@@ -331,8 +319,6 @@ async def test_killed_anywhere_the_card_is_cancelled_and_never_pressed(
         assert not bot.chat.cards() and not bot.mailer.mails
         assert [run.status for run in bot.ended_runs][-1] is RunStatus.STOPPED
         assert sum("已取消" in text for text in bot.chat.texts() if "卡片" in text) == 1, "the stop is answered once"
-
-    assert await every_edge(play) > 6
 
 
 async def test_a_card_that_is_not_there_yet_is_cancelled_before_anybody_can_press_it(redis: Redis) -> None:

@@ -13,6 +13,7 @@ from bot.core.clock import to_ms
 from bot.core.records import ApprovalState, ApprovalWaiter, EffectState, OpenCard
 from bot.core.work_items import ExpireCard, RecordDirectEvent
 from bot.queue.writes import EnqueueItem, Write
+from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
 from tests.harness.presses import requested, rewrite
@@ -180,13 +181,11 @@ async def test_who_waits_hears_of_it_from_their_run_and_is_told_once(redis: Redi
 OUTCOME = ToolOutcome(data={}, summary=TextRef(key="done"))
 
 
-@pytest.mark.parametrize(
+@corpus(
     "ended",
-    [
-        {"state": ApprovalState.CLOSED},
-        {"state": ApprovalState.DECIDED, "effect": EffectState.UNKNOWN},
-        {"state": ApprovalState.DECIDED, "effect": EffectState.DONE, "outcome": OUTCOME},
-    ],
+    {"state": ApprovalState.CLOSED},
+    {"state": ApprovalState.DECIDED, "effect": EffectState.UNKNOWN},
+    {"state": ApprovalState.DECIDED, "effect": EffectState.DONE, "outcome": OUTCOME},
 )
 async def test_what_has_just_ended_is_answered_and_not_shown(redis: Redis, ended: dict[str, Any]) -> None:
     bot, plan = await set_up(redis)

@@ -34,7 +34,7 @@ APPROVE, APPROVE_WITH, REJECT, RETURN, TRANSFER = (
 
 def draft(meant: str = "", words: str = WORDS, by: str = OTHER) -> Proposal:
     args = {"task_id": "L-0001-1", "draft": words, "drafted_by": by, "meant": meant}
-    return make_plan(1).model_copy(update={"args": args, "choices": (APPROVE, APPROVE_WITH, REJECT, RETURN, TRANSFER)})
+    return make_plan(args=args, choices=(APPROVE, APPROVE_WITH, REJECT, RETURN, TRANSFER))
 
 
 def make_card(proposal: Proposal, **changes: Any) -> Approval:
@@ -54,7 +54,7 @@ FITTING = {
 }
 
 
-@corpus("meant", FITTING)
+@corpus("meant", *FITTING)
 def test_the_dialogs_of_the_buttons_that_it_was_meant_for_have_it_for_who_has_drafted_it(meant: str) -> None:
     proposal = draft(meant)
     assert {one.name for one in proposal.choices if can_take_draft(proposal, one)} == FITTING[meant]
@@ -66,7 +66,7 @@ def test_the_dialogs_of_the_buttons_that_it_was_meant_for_have_it_for_who_has_dr
         assert fill_draft(proposal, choice, OWNER) == choice, "and for nobody else"
 
 
-@corpus(("meant", "label"), [("", "approve"), ("approve", "approve"), ("reject", "reject")])
+@corpus(("meant", "label"), ("", "approve"), ("approve", "approve"), ("reject", "reject"))
 def test_an_open_card_shows_it_to_who_has_drafted_it(meant: str, label: str) -> None:
     assert get_draft(draft(), OTHER) == WORDS
     assert get_draft(draft(), OWNER) == get_draft(make_plan(1), OTHER) == ""
@@ -90,8 +90,7 @@ def test_no_other_button_brings_the_draft_by_itself() -> None:
     for choice in (APPROVE_WITH, REJECT, RETURN, TRANSFER):
         assert read_form_answers(draft(), choice, press(choice.name, {"opinion": ""})) == {"opinion": ""}
         assert read_form_answers(draft(), choice, press(choice.name)) == {}
-    plain = REJECT.model_copy(update={"fields": ()})
-    assert read_form_answers(draft(), plain, press("reject")) == {}
+    assert read_form_answers(draft(), REJECT.model_copy(update={"fields": ()}), press("reject")) == {}
 
 
 def test_a_form_brings_answers_to_the_inputs_of_its_dialog_and_nothing_else() -> None:
@@ -100,7 +99,7 @@ def test_a_form_brings_answers_to_the_inputs_of_its_dialog_and_nothing_else() ->
     assert read_form_answers(draft("approve"), choice, press("reject", forged)) == {"opinion": "no"}
 
 
-@corpus("shown", [make_plan(1), draft("reject"), draft(words="other"), draft(by=OWNER)])
+@corpus("shown", make_plan(1), draft("reject"), draft(words="other"), draft(by=OWNER))
 def test_a_draft_that_the_card_does_not_show_is_new(shown: Proposal) -> None:
     assert has_new_draft(make_card(shown), draft(), OTHER)
     assert not has_new_draft(make_card(shown), draft(), OWNER), "not theirs"

@@ -76,7 +76,7 @@ async def test_a_card_that_waits_for_others_first_says_so(redis: Redis) -> None:
 WHYS = ["decided", "settled", "transferred", "added", "escalated", "returned", "withdrawn", "approved", "rejected"]
 
 
-@corpus("why", [*WHYS, "something newer"])
+@corpus("why", *WHYS, "something newer")
 async def test_whatever_closes_a_task_its_card_says_how_and_has_no_buttons(redis: Redis, why: str) -> None:
     bot = await requested(redis)
     await announced(bot, "task_closed", task="L-0001-1", person="U2", by="system:timer", why=why, by_name="")
@@ -111,8 +111,7 @@ async def test_urges_reminders_copies_and_comments_are_words_each_to_whom_they_c
 
 async def test_an_urge_brings_an_expired_card_back(redis: Redis) -> None:
     bot = await requested(redis)
-    approval = await bot.load_approval()
-    await bot.handle_work(approval.id, "x", '{"kind": "expire_card", "version": 1}')
+    await bot.handle_work((await bot.load_approval()).id, "x", '{"kind": "expire_card", "version": 1}')
     assert {one.choice for one in bot.chat.cards("DU2")[0].buttons} == {"again"}, "the control"
     await done(bot, UrgeCommand(task="L-0001-1", actor="U1"))
     assert "approve" in {one.choice for one in bot.chat.cards("DU2")[-1].buttons}
@@ -134,13 +133,11 @@ async def test_news_of_a_task_that_is_closed_by_then_brings_nothing(redis: Redis
 
 @corpus(
     ("kind", "data", "words"),
-    [
-        ("escalated", {"by": "U2", "by_name": "李四", "to": "U3"}, "在李四那里等候太久，已转给王五处理"),
-        ("unattended", {"by": "U2", "by_name": "李四"}, "也没有上级可以接手"),
-        ("told", {"by": "system:rule", "by_name": ""}, "系统抄送给您"),
-        ("ended", {"by": "U2", "by_name": "李四", "status": "kept"}, "的撤回没有得到同意，申请仍然有效"),
-        ("ended", {"by": "U2", "by_name": "李四", "status": "rejected"}, "可以改好后重新申请"),
-    ],
+    ("escalated", {"by": "U2", "by_name": "李四", "to": "U3"}, "在李四那里等候太久，已转给王五处理"),
+    ("unattended", {"by": "U2", "by_name": "李四"}, "也没有上级可以接手"),
+    ("told", {"by": "system:rule", "by_name": ""}, "系统抄送给您"),
+    ("ended", {"by": "U2", "by_name": "李四", "status": "kept"}, "的撤回没有得到同意，申请仍然有效"),
+    ("ended", {"by": "U2", "by_name": "李四", "status": "rejected"}, "可以改好后重新申请"),
 )
 async def test_each_notice_has_its_words(redis: Redis, kind: str, data: dict[str, str], words: str) -> None:
     bot = await requested(redis)
@@ -220,8 +217,7 @@ async def test_of_a_mail_to_several_people_each_is_proposed(redis: Redis) -> Non
     for card in proposed:
         await bot.press(card, "send")
     assert sorted(one.to for one in bot.mailer.mails) == ["U2", "U3", "U5"]
-    remembered = [one for one in await bot.list_history() if "发这封邮件？" in one]
-    assert len(remembered) == 3, "and the model knows of each"
+    assert len([one for one in await bot.list_history() if "发这封邮件？" in one]) == 3, "and the model knows of each"
 
 
 async def test_what_comes_back_to_its_author_is_theirs_to_confirm(redis: Redis) -> None:

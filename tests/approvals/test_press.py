@@ -39,27 +39,25 @@ SEVERAL = mail(to=["李四", "王五"])
 
 
 async def test_killed_anywhere_in_a_press_there_is_one_request_one_card_and_one_answer(redis: Redis) -> None:
-    async def act(bot: Bot) -> None:
+    async for bot in everywhere(redis, lambda: opened(Bot(redis, [LEAVE, DONE, DONE])), more_than=10):
         await bot.press(bot.chat.cards()[0], "confirm")
         assert [one.id for one in await bot.engine.list_own_requests("U1")] == ["L-0001"]
         assert len(bot.chat.cards("DU2")) == 1 and not bot.chat.cards()
         ended = [":final" in said.key for said in bot.chat.posts if said.place.channel == DM.channel]
         assert ended[-1] and sum(ended) == 1
 
-    assert await everywhere(redis, lambda: opened(Bot(redis, [LEAVE, DONE, DONE])), act) > 10
-
 
 async def test_killed_anywhere_in_mailing_several_each_gets_one_and_the_card_names_who_has_not(redis: Redis) -> None:
     """Repeated by hand, nobody gets a second mail except the person whose mail the card called uncertain."""
     doubted = set[str]()
 
-    async def act(bot: Bot) -> None:
+    async for bot in everywhere(redis, lambda: opened(Bot(redis, [SEVERAL, DONE, DONE, DONE]))):
         await bot.press(bot.chat.cards()[0], "send")
         approval, sent = await bot.load_approval(), [one.to for one in bot.mailer.mails]
         assert len(set(sent)) == len(sent)
         if approval.effect is EffectState.DONE:
             assert sent == ["U2", "U3"]
-            return
+            continue
         assert approval.effect is EffectState.UNKNOWN
         done = [one for one, state in approval.parts.items() if state is PartState.DONE]
         begun = [one for one, state in approval.parts.items() if state is PartState.BEGUN]
@@ -72,8 +70,6 @@ async def test_killed_anywhere_in_mailing_several_each_gets_one_and_the_card_nam
         await bot.press(card, "redo")
         again = [one.to for one in bot.mailer.mails][len(sent) :]
         assert again == [one for one in ("U2", "U3") if one not in done]
-
-    await everywhere(redis, lambda: opened(Bot(redis, [SEVERAL, DONE, DONE, DONE])), act)
     assert doubted == {"U2", "U3"}
 
 
@@ -151,14 +147,12 @@ async def test_killed_anywhere_in_asking_again_there_is_one_card_with_buttons(re
         await bot.handle_work((await bot.load_approval()).id, "x", ExpireCard(version=1))
         return bot
 
-    async def act(bot: Bot) -> None:
+    async for bot in everywhere(redis, prepare):
         await bot.press(bot.chat.cards()[0], "again")
         [card] = bot.chat.cards()
         assert {one.choice for one in card.buttons} == {"send", "edit", "cancel"}
         approval = await bot.load_approval()
         assert (approval.state, approval.version) == (ApprovalState.OPEN, 2)
-
-    await everywhere(redis, prepare, act)
 
 
 async def test_do_it_again_pressed_twice_in_a_hurry_does_it_again_once(redis: Redis) -> None:
@@ -179,11 +173,6 @@ async def test_do_it_again_pressed_twice_in_a_hurry_does_it_again_once(redis: Re
 
 
 async def test_killed_anywhere_in_taking_a_card_back_it_is_taken_back_and_everybody_hears(redis: Redis) -> None:
-    async def act(bot: Bot) -> None:
-        await bot.send("算了", id="Ev2")
-        assert (await bot.load_approval()).state is ApprovalState.CANCELLED and not bot.chat.cards()
-        assert await bot.list_paused_runs() == () and not bot.mailer.mails
-
     async def prepare() -> Bot:
         bot = await opened(Bot(redis, [mail()]))
         bot.model.script[:] = [cancels] * 3
@@ -194,7 +183,10 @@ async def test_killed_anywhere_in_taking_a_card_back_it_is_taken_back_and_everyb
         done = messages[-1]["role"] == "tool" or not cards
         return DONE if done else calls(("cancel_card", {"card": cards[0]}))
 
-    await everywhere(redis, prepare, act)
+    async for bot in everywhere(redis, prepare):
+        await bot.send("算了", id="Ev2")
+        assert (await bot.load_approval()).state is ApprovalState.CANCELLED and not bot.chat.cards()
+        assert await bot.list_paused_runs() == () and not bot.mailer.mails
 
 
 async def test_a_press_that_was_carried_out_is_not_carried_out_again_as_another_item(redis: Redis) -> None:

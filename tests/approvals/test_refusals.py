@@ -26,7 +26,6 @@ from tests.tools.office import SICK
 from tools.workflow.engine.state import Status
 
 OLD = Post("an old card")
-DOWN = ChatUnavailableError("unreachable", "chat.update")
 
 
 async def propose(redis: Redis) -> tuple[Bot, Approval, MessageRef]:
@@ -44,7 +43,7 @@ async def press(bot: Bot, approval: Approval, at: MessageRef, **changes: Any) ->
     await bot.handle_work(click.approval, click.id, ButtonPressed(click=click))
 
 
-@corpus(("age_s", "is_foreign"), [(3_600, True), (40 * 86_400, False)])
+@corpus(("age_s", "is_foreign"), (3_600, True), (40 * 86_400, False))
 async def test_a_recent_card_without_a_record_is_foreign(redis: Redis, age_s: int, is_foreign: bool) -> None:
     """Two installations on one Slack app get each other's presses. An old card has outlived its record."""
     bot, approval, copy = await propose(redis)
@@ -74,15 +73,13 @@ LATE = timedelta(milliseconds=SETTLED_MS + 1)
 
 @corpus(
     ("changes", "click", "ahead", "corrected"),
-    [
-        ({}, {"version": 0}, LATE, True),
-        ({}, {"version": 0}, timedelta(milliseconds=SETTLED_MS), False),
-        ({}, {"version": 0}, timedelta(), False),
-        ({}, {"person": "U3"}, LATE, False),
-        ({"state": ApprovalState.CANCELLED}, {}, LATE, True),
-        ({"state": ApprovalState.CANCELLED}, {}, timedelta(), False),
-        ({"state": ApprovalState.CANCELLED}, {"card": None}, LATE, False),
-    ],
+    ({}, {"version": 0}, LATE, True),
+    ({}, {"version": 0}, timedelta(milliseconds=SETTLED_MS), False),
+    ({}, {"version": 0}, timedelta(), False),
+    ({}, {"person": "U3"}, LATE, False),
+    ({"state": ApprovalState.CANCELLED}, {}, LATE, True),
+    ({"state": ApprovalState.CANCELLED}, {}, timedelta(), False),
+    ({"state": ApprovalState.CANCELLED}, {"card": None}, LATE, False),
 )
 async def test_a_copy_that_was_wrong_for_a_while_is_put_right_and_one_that_is_on_its_way_is_not(
     redis: Redis, changes: dict[str, Any], click: dict[str, Any], ahead: timedelta, corrected: bool
@@ -112,7 +109,7 @@ async def test_a_copy_that_nobody_knew_of_is_known_from_then_on_and_put_right_wh
 ) -> None:
     bot, approval, copy = await propose(redis)
     await rewrite(bot, copies=())
-    bot.chat.fails[f"update {DM.channel}"] = [DOWN]
+    bot.chat.fails[f"update {DM.channel}"] = [ChatUnavailableError("unreachable", "chat.update")]
     await press(bot, approval, copy, version=0)
     assert (await bot.load_approval()).copies == approval.copies and bot.chat.posts[int(copy.ts)].post != OLD
     assert not bot.chat.fails[f"update {DM.channel}"]
@@ -180,7 +177,7 @@ def find_message(bot: Bot, card: Card) -> MessageRef:
     return MessageRef(channel=bot.chat.posts[ts].place.channel, ts=str(ts))
 
 
-@corpus(("field", "value"), DAMAGE)
+@corpus(("field", "value"), *DAMAGE)
 async def test_the_card_of_a_task_is_made_anew_and_decides(redis: Redis, field: str, value: str | None) -> None:
     bot = await started(redis)
     old_card = bot.chat.cards("DU2")[0]
@@ -191,8 +188,7 @@ async def test_the_card_of_a_task_is_made_anew_and_decides(redis: Redis, field: 
     assert [(person, "请用下面这张新的卡片" in words) for person, words in bot.chat.ephemerals] == [(LI.id, True)]
     voided = bot.chat.posts[int(at.ts)].post
     assert voided.card is None and "读不出来" in voided.text, "no button stays that does nothing"
-    fresh = bot.chat.cards("DU2")[-1]
-    await bot.press(fresh, "approve", LI.id, id="on the fresh one")
+    await bot.press(bot.chat.cards("DU2")[-1], "approve", LI.id, id="on the fresh one")
     assert (await bot.engine.get_request("L-0001")).status is Status.APPROVED
 
 
@@ -238,16 +234,14 @@ PLACE = {"team": "T", "channel": "D1", "direct": True}
 
 @corpus(
     ("body", "person"),
-    [
-        ({"kind": "button_pressed", "click": {"person": "U2", "place": {**PLACE, "mood": "new"}, "odd": 1}}, "U2"),
-        ({"kind": "message_of_2030", "message": {"person": "U1", "place": PLACE}}, "U1"),
-        ({"kind": "message_received", "message": {"person": "", "place": PLACE}}, None),
-        ({"kind": "message_received", "message": {"person": ["U1"], "place": PLACE}}, None),
-        ({"click": {"person": "U1", "place": {"channel": 7}}}, None),
-        ({"click": "U1"}, None),
-        ([], None),
-        ("click", None),
-    ],
+    ({"kind": "button_pressed", "click": {"person": "U2", "place": {**PLACE, "mood": "new"}, "odd": 1}}, "U2"),
+    ({"kind": "message_of_2030", "message": {"person": "U1", "place": PLACE}}, "U1"),
+    ({"kind": "message_received", "message": {"person": "", "place": PLACE}}, None),
+    ({"kind": "message_received", "message": {"person": ["U1"], "place": PLACE}}, None),
+    ({"click": {"person": "U1", "place": {"channel": 7}}}, None),
+    ({"click": "U1"}, None),
+    ([], None),
+    ("click", None),
 )
 def test_the_sender_of_what_cannot_be_read_is_found_where_it_says_so(body: object, person: str | None) -> None:
     found = find_sender(json.dumps(body))

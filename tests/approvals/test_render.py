@@ -93,31 +93,28 @@ OWN = {"gate": Gate.CONFIRM, "proposal": PLAN.model_copy(update={"deciders": (ZH
 
 @corpus(
     ("changes", "reader", "choices"),
-    [
-        ({}, LI, ["approve", "reject", "show"]),
-        ({}, WANG, ["approve", "reject", "show"]),
-        ({}, ZHANG, []),
-        (OWN, ZHANG, ["approve", "reject"]),
-        (EXPIRED, LI, ["again"]),
-        (EXPIRED, ZHANG, ["again"]),
-        (CLOSED, LI, []),
-        (DECIDED, LI, []),
-        (DONE, LI, []),
-        (UNKNOWN, LI, ["happened", "redo"]),
-        (UNKNOWN, WANG, []),
-        (FAILED, LI, ["retry"]),
-        (FAILED, WANG, []),
-        (FAILED | {"failure": None}, LI, ["retry"]),
-        (FAILED | {"failure": TextRef(key="error.altered")}, LI, []),
-        (FAILED | {"failure": TextRef(key="error.request_changed")}, LI, []),
-        (FAILED | {"failure": TextRef(key="error.task_closed")}, LI, []),
-        (FAILED | {"failure": TextRef(key="error.own_level")}, LI, []),
-        (FAILED | {"failure": TextRef(key="error.tool_changed")}, LI, []),
-    ],
+    ({}, LI, ["approve", "reject", "show"]),
+    ({}, WANG, ["approve", "reject", "show"]),
+    ({}, ZHANG, []),
+    (OWN, ZHANG, ["approve", "reject"]),
+    (EXPIRED, LI, ["again"]),
+    (EXPIRED, ZHANG, ["again"]),
+    (CLOSED, LI, []),
+    (DECIDED, LI, []),
+    (DONE, LI, []),
+    (UNKNOWN, LI, ["happened", "redo"]),
+    (UNKNOWN, WANG, []),
+    (FAILED, LI, ["retry"]),
+    (FAILED, WANG, []),
+    (FAILED | {"failure": None}, LI, ["retry"]),
+    (FAILED | {"failure": TextRef(key="error.altered")}, LI, []),
+    (FAILED | {"failure": TextRef(key="error.request_changed")}, LI, []),
+    (FAILED | {"failure": TextRef(key="error.task_closed")}, LI, []),
+    (FAILED | {"failure": TextRef(key="error.own_level")}, LI, []),
+    (FAILED | {"failure": TextRef(key="error.tool_changed")}, LI, []),
 )
 def test_a_card_offers_what_its_reader_can_press(changes: dict[str, Any], reader: Person, choices: list[str]) -> None:
-    card = render_card(make_card(**changes), reader, NAMES).card
-    assert [one.choice for one in card.buttons] == choices
+    assert [one.choice for one in render_card(make_card(**changes), reader, NAMES).card.buttons] == choices
 
 
 def test_a_button_says_what_it_does_and_names_the_version_that_it_belongs_to() -> None:

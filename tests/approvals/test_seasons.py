@@ -37,14 +37,12 @@ async def plan_all_day(bot: Bot, at: time, first: date, days: int) -> list[str]:
     return sorted(one.rpartition(":")[2] for one in mornings.planned)
 
 
-@corpus("at", [time(2, 30), time(9, 0)])
+@corpus("at", time(2, 30), time(9, 0))
 @corpus(
     ("first", "mornings"),
-    [
-        (date(2026, 3, 27), ["2026-03-27", "2026-03-30", "2026-03-31"]),  # clocks go forward in the night to Sunday
-        (date(2026, 10, 23), ["2026-10-23", "2026-10-26", "2026-10-27"]),  # and back
-        (date(2026, 12, 30), ["2026-12-30", "2026-12-31"]),  # a public holiday follows, by the company's calendar
-    ],
+    (date(2026, 3, 27), ["2026-03-27", "2026-03-30", "2026-03-31"]),  # clocks go forward in the night to Sunday
+    (date(2026, 10, 23), ["2026-10-23", "2026-10-26", "2026-10-27"]),  # and back
+    (date(2026, 12, 30), ["2026-12-30", "2026-12-31"]),  # a public holiday follows, by the company's calendar
 )
 async def test_each_working_day_has_one_morning(redis: Redis, at: time, first: date, mornings: list[str]) -> None:
     assert await plan_all_day(Bot(redis), at, first, 5) == mornings

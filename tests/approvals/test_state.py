@@ -109,7 +109,7 @@ BROKEN: Mapping[str, tuple[str, object, str]] = {
 }
 
 
-@corpus("name", BROKEN)
+@corpus("name", *BROKEN)
 def test_negative_control_a_machine_without_a_safety_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     attribute, broken, expected = BROKEN[name]
     monkeypatch.setattr(state, attribute, broken)
@@ -269,7 +269,7 @@ CASES: dict[str, tuple[partial[Approval | None], dict[str, object]]] = {
 }
 
 
-@corpus("name", CASES)
+@corpus("name", *CASES)
 def test_an_event_changes_what_it_says_and_nothing_else(name: str) -> None:
     happen, expected = CASES[name]
     before, after = happen.args[0], happen()
@@ -320,13 +320,11 @@ decide = partial(state.decide_approval, runs=True)
 
 @corpus(
     ("happen", "code"),
-    [
-        (partial(decide, EXPIRED, CLICK, 0, NOW), "expired"),
-        (partial(decide, DECIDED, CLICK, 0, NOW), "already"),
-        (partial(decide, OPEN.model_copy(update={"version": 4}), CLICK, 0, NOW), "stale"),
-        (partial(decide, OPEN.model_copy(update={"expires_ms": NOW_MS}), CLICK, 0, NOW), "expired"),
-        (partial(state.start_effect, OPEN), "already"),
-    ],
+    (partial(decide, EXPIRED, CLICK, 0, NOW), "expired"),
+    (partial(decide, DECIDED, CLICK, 0, NOW), "already"),
+    (partial(decide, OPEN.model_copy(update={"version": 4}), CLICK, 0, NOW), "stale"),
+    (partial(decide, OPEN.model_copy(update={"expires_ms": NOW_MS}), CLICK, 0, NOW), "expired"),
+    (partial(state.start_effect, OPEN), "already"),
 )
 def test_an_event_that_does_not_fit_is_refused_and_says_why(happen: Callable[[], Approval], code: str) -> None:
     with pytest.raises(IllegalTransitionError, match=f"^{code}$") as refused:

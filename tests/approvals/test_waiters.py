@@ -24,7 +24,7 @@ from tools.effect_parts import PartState
 from tools.spec import CardField, Gate, Identities, Identity, Privacy, ReceiptLine, TextRef, ToolOutcome
 
 WAITER = ApprovalWaiter(run="R1", uid="R1:1:0", lane="slack:T:D1")
-PLAN = make_plan(1).model_copy(update={"requester": OWNER, "subject": "L-0001-1"})
+PLAN = make_plan(requester=OWNER, subject="L-0001-1")
 OPEN = build_card(PLAN, waiters=(WAITER,), created_ms=0, expires_ms=1)
 LINE, MAYBE = ReceiptLine(text=TextRef(key="done")), ReceiptLine(text=TextRef(key="maybe"))
 DOUBT = ReceiptLine(text=TextRef(key="effect.unknown"), privacy=Privacy.PUBLIC)
@@ -79,8 +79,8 @@ def build_resume(heard: Heard, *, silent: bool = False) -> Write:
     return EnqueueItem("slack:T:D1", "resume:R1:1:0", resume.model_dump_json())
 
 
-@corpus("silent", [False, True])
-@corpus("name", ENDS)
+@corpus("silent", False, True)
+@corpus("name", *ENDS)
 def test_who_waits_hears_how_the_card_ended(name: str, silent: bool) -> None:
     changes, heard = ENDS[name]
     card = OPEN.model_copy(update=changes)
@@ -124,13 +124,11 @@ MAIL = PLAN.model_copy(update={"fields": (CardField(label="subject", value="x"),
 
 @corpus(
     ("parts", "resumable"),
-    [
-        ({}, False),
-        ({"U2": DONE}, True),
-        ({"U2": UNDONE, "U3": REFUSED}, True),
-        ({"U2": DONE, "U3": BEGUN}, False),
-        ({"U2": BEGUN}, False),
-    ],
+    ({}, False),
+    ({"U2": DONE}, True),
+    ({"U2": UNDONE, "U3": REFUSED}, True),
+    ({"U2": DONE, "U3": BEGUN}, False),
+    ({"U2": BEGUN}, False),
 )
 def test_the_rest_can_be_done_when_each_part_is_done_or_not(parts: dict[str, PartState], resumable: bool) -> None:
     assert is_resumable(build_card(MAIL, parts=parts)) is resumable
@@ -138,12 +136,10 @@ def test_the_rest_can_be_done_when_each_part_is_done_or_not(parts: dict[str, Par
 
 @corpus(
     ("parts", "told"),
-    [
-        ({}, {}),
-        ({"U2": DONE, "U3": DONE}, {}),
-        ({"U2": REFUSED, "U3": DONE, "U9": UNDONE}, {DONE: ["王五"], REFUSED: ["李四"], UNDONE: ["U9"]}),
-        ({"U3": BEGUN, "U2": BEGUN}, {BEGUN: ["王五", "李四"]}),
-    ],
+    ({}, {}),
+    ({"U2": DONE, "U3": DONE}, {}),
+    ({"U2": REFUSED, "U3": DONE, "U9": UNDONE}, {DONE: ["王五"], REFUSED: ["李四"], UNDONE: ["U9"]}),
+    ({"U3": BEGUN, "U2": BEGUN}, {BEGUN: ["王五", "李四"]}),
 )
 def test_who_has_it_is_told_by_names(parts: dict[str, PartState], told: dict[PartState, list[str]]) -> None:
     card = build_card(MAIL, parts=parts)

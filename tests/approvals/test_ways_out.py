@@ -69,8 +69,7 @@ async def shop() -> AsyncIterator[str]:
 @pytest.mark.parametrize("path", ["", "moved"])
 async def test_nothing_goes_out_once_the_lease_is_lost(redis: Redis, keys: Keys, shop: str, path: str) -> None:
     lanes = Lanes(redis, keys, lease_ms=1)
-    lease = await hold(lanes)
-    bind_lease(lease)
+    bind_lease(await hold(lanes))
     outside = Outside(mailer=MemoryMailer(), assert_may_send=assert_may_send)
     async with outside.open_http() as http, http.post(shop + path, data="control"):
         assert ORDERS == ["control"]
@@ -82,22 +81,16 @@ async def test_nothing_goes_out_once_the_lease_is_lost(redis: Redis, keys: Keys,
     assert ORDERS == ["control"]
 
 
-async def test_only_an_effect_that_was_let_run_has_a_way_out(redis: Redis, shop: str) -> None:
-    bot = Bot(redis, [calls(("order", {"address": shop})), DONE], tools=(*TOOLS, ORDER))
-    await bot.send("order it")
-    assert ORDERS == []
-    await bot.press(bot.chat.cards()[0], "confirm")
-    assert ORDERS == ["order"] and (await bot.load_approval()).effect is EffectState.DONE
-
-
-async def test_an_order_that_went_out_is_done_although_the_store_was_away_when_its_card_was_rewritten(
-    redis: Redis, shop: str
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_an_order_goes_out_once_it_is_let_and_is_done_although_the_store_is_away_when_its_card_is_rewritten(
+    redis: Redis, shop: str, is_away: bool
 ) -> None:
     """The cards of Feishu lie in the store."""
-    once = replace(ORDER, is_idempotent=False)
-    bot = Bot(redis, [calls(("order", {"address": shop})), DONE], tools=(*TOOLS, once))
+    order = replace(ORDER, is_idempotent=not is_away)
+    bot = Bot(redis, [calls(("order", {"address": shop})), DONE], tools=(*TOOLS, order))
     await bot.send("order it")
-    away = bot.chat.fails[f"update {DM.channel}"] = [StoreUnavailableError("away")]
+    assert ORDERS == []
+    away = bot.chat.fails[f"update {DM.channel}"] = [StoreUnavailableError("away")] * is_away
     await bot.press(bot.chat.cards()[0], "confirm")
     assert ORDERS == ["order"] and (await bot.load_approval()).effect is EffectState.DONE
     assert away == []

@@ -25,8 +25,9 @@ from bot.core.i18n import translate
 from bot.core.run_state import RunState
 from bot.core.work_items import ResumeRun
 from bot.platforms.slack.blocks import render_post
-from tests.harness.memory_bot import HANDBOOK, TODAY, Bot, every_edge
-from tests.harness.memory_platform import Edges, MemoryChannel
+from tests.harness.memory_bot import HANDBOOK, TODAY, Bot
+from tests.harness.memory_platform import MemoryChannel
+from tests.harness.presses import everywhere
 from tests.harness.tools import build_tool
 from tests.stories.script import calls, open_cards
 from tools.catalog import TOOLS
@@ -347,10 +348,7 @@ async def test_killed_anywhere_the_answer_is_in_the_dm_once_and_the_pointer_once
     """And the DM remembers it once, however often its work was done again."""
     place = Place(team="T1", channel="C1", thread="8.0")
 
-    async def play(edges: Edges) -> None:
-        await redis.flushall()
-        bot = Bot(redis, [looks] * 8)
-        bot.end_at(edges)
+    async for bot in everywhere(redis, lambda: Bot(redis, [looks] * 8), more_than=8):
         await bot.send("我的待办", person="U2", place=place)
         assert [one for one in bot.chat.texts("DU2") if "GEHEIM" in one] == ["GEHEIM1"]
         assert [one for one in bot.chat.keys("C1") if one.endswith(":pointer")] and len(bot.chat.keys("C1")) <= 3
@@ -360,8 +358,6 @@ async def test_killed_anywhere_the_answer_is_in_the_dm_once_and_the_pointer_once
         assert "GEHEIM1" in told[-1].content
         here = (await bot.history.load_history(place.conversation)).entries
         assert len(here) == 2 and "GEHEIM" not in here[1].content
-
-    assert await every_edge(play) > 8
 
 
 async def test_a_card_that_waits_in_the_dm_is_an_open_one_of_that_dm_and_of_nobody_else(redis: Redis) -> None:

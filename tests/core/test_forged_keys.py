@@ -10,11 +10,10 @@ from bot.chat.messages import Click
 from bot.core.records import ApprovalState
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
+from tests.harness.presses import LEAVE
 from tests.harness.scripted_model import Scripted
-from tests.stories.script import DONE, calls, mail
-from tests.tools.office import SICK
+from tests.stories.script import DONE, mail
 
-LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 FORMS: tuple[dict[str, str], ...] = (
     {}, {"subject": "x"}, {"nothing of the kind": "x"}, {"body": "y" * 60_000}, {"recipient": "eve@example.com"},
     {"by": "U3", "requester": "U3", "person": "U3"}, {"opinion": "\ud800".encode("utf-16", "surrogatepass").hex()},
@@ -47,8 +46,7 @@ async def test_a_forged_dialog_is_never_an_error(redis: Redis, card: str) -> Non
 @pytest.mark.parametrize("form", FORMS[:3])
 async def test_a_dialog_of_a_button_that_has_none_is_refused_in_words(redis: Redis, form: dict[str, str]) -> None:
     bot, click = await put_card(redis, mail())
-    forged = click.model_copy(update={"choice": "send", "form": form})
-    assert await check_dialog(bot.ingress.cards, forged) == {}
+    assert await check_dialog(bot.ingress.cards, click.model_copy(update={"choice": "send", "form": form})) == {}
     await bot.press(bot.chat.cards()[0], "send", form=form)
     assert bot.mailer.mails == [] and (await bot.load_approval()).state is ApprovalState.OPEN
     assert "窗口" in bot.chat.ephemerals[-1][1] and "approval.refused" in await bot.list_journal_kinds()

@@ -17,17 +17,16 @@ from bot.core.records import (
     compute_seal,
 )
 from bot.core.run_state import CallRecord, CallStatus, RunState
-from tests.approvals.approval_walk import OTHER, OWNER, PLACE, make_plan
+from tests.approvals.approval_walk import OTHER, OWNER, PLACE, build_card, make_plan
 from tools.spec import CardChoice, CardField, Gate, TextRef
 
 APPROVE = CardChoice(name="approve", fixed_args={"decision": "approve"})
 CANCEL = CardChoice(name="cancel", executes=False, fixed_args={"a": 1})
-PLAN = make_plan(1).model_copy(update={"choices": (APPROVE, CANCEL), "requester": OTHER})
-CARD = Approval(
-    id="A", version=2, tool="t", gate=Gate.APPROVE, proposal=PLAN, seal=compute_seal("t", PLAN), caller="U3",
-    place=PLACE, created_ms=0, expires_ms=1, decided_by=OWNER, choice="approve", form={"opinion": "fine", "a": "b"},
-    attempts=1,
-)  # fmt: skip
+PLAN = make_plan(choices=(APPROVE, CANCEL), requester=OTHER)
+ANSWERS = {"opinion": "fine", "a": "b"}
+CARD = build_card(
+    PLAN, version=2, gate=Gate.APPROVE, caller="U3", decided_by=OWNER, choice="approve", form=ANSWERS, attempts=1
+)
 
 
 def change(**changes: Any) -> Approval:

@@ -113,8 +113,7 @@ async def test_bots_of_one_real_workspace_share_the_embedded_redis_and_no_stand_
             async with running(env, tmp_path):
                 pass  # one that was restarted while others run
         async with running(settings(folder), tmp_path):
-            joined = await ran("run", cwd=tmp_path, env=env)
-            assert_refused(joined, "already", "http://127.0.0.1:", "DATA_DIR")
+            assert_refused(await ran("run", cwd=tmp_path, env=env), "already", "http://127.0.0.1:", "DATA_DIR")
         env = all_real(slack, apart) | {"REDIS_URL": slack.redis_url}
         async with running(env, tmp_path), running(env, tmp_path):
             [known] = [one.name for one in apart.iterdir()]

@@ -100,8 +100,7 @@ async def test_a_path_may_be_odd_and_of_a_long_one_the_socket_is_elsewhere(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("t")))
-    folder = tmp_path / ("long " * 20) / "数据"
-    async with serving(folder) as (embedded, client):
+    async with serving(tmp_path / ("long " * 20) / "数据") as (embedded, client):
         assert len(os.fsencode(embedded.socket_path)) < 104
         assert stat.S_IMODE(embedded.socket_path.parent.stat().st_mode) == 0o700
         assert await client.ping()

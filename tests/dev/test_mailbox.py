@@ -11,12 +11,10 @@ import pytest
 from bot.core.errors import LocalStartError
 from bot.dev.mailbox import KEPT, Fault, Mail, Mailbox
 
-NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-
 
 @pytest.fixture
 async def box(tmp_path: Path) -> AsyncIterator[Mailbox]:
-    mailbox = Mailbox(tmp_path, clock=lambda: NOON)
+    mailbox = Mailbox(tmp_path, clock=lambda: datetime(2026, 11, 20, 12, 0, tzinfo=UTC))
     yield mailbox
     await mailbox.close()
 

@@ -100,7 +100,6 @@ async def test_the_process_ends_cleanly(tmp_path: Path, how: str) -> None:
     async with child("--data", str(tmp_path), "--port", "0", "--workspace", "--model", "--mail") as process:
         assert process.stdout is not None and "page" in json.loads(await process.stdout.readline())
         if how == "orphaned":
-            assert process.stdin is not None
             process.stdin.close()
         else:
             process.send_signal(signal.Signals[how])

@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from redis.asyncio import Redis
 
 from bot.core.cancellation import cancel_and_wait
@@ -12,6 +11,7 @@ from bot.core.errors import ChatRefusedError, ChatUnavailableError, ModelFailure
 from bot.core.timing import Timing
 from bot.features.alerts.feature import AdministratorAlerts
 from bot.queue.store_watch import PauseReason
+from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.tools.company import LI, ZHAO
 
@@ -60,16 +60,14 @@ async def test_an_administrator_who_cannot_be_reached_silences_nobody_behind_the
     assert [one.place for one in bot.chat.posts] == [await bot.chat.open_dm(second)], "and the second hears it once"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("kind", "more", "words"),
-    [
-        ("item.dead", {"item": "E77"}, "E77"),
-        ("effect.unknown", {"approval": "A01abc"}, "A01abc"),
-        ("model.down", {"why": ModelFailureCause.KEY.value, "said": "invalid key"}, "invalid key"),
-        ("model.tools_refused", {"text": "srv__find, pay", "said": "HTTP 400"}, "srv__find, pay"),
-        ("approval.refused", {"approval": "A09abc", "foreign": "yes"}, "A09abc"),
-        ("app.shared", {"n": 3}, "3 connections"),
-    ],
+    ("item.dead", {"item": "E77"}, "E77"),
+    ("effect.unknown", {"approval": "A01abc"}, "A01abc"),
+    ("model.down", {"why": ModelFailureCause.KEY.value, "said": "invalid key"}, "invalid key"),
+    ("model.tools_refused", {"text": "srv__find, pay", "said": "HTTP 400"}, "srv__find, pay"),
+    ("approval.refused", {"approval": "A09abc", "foreign": "yes"}, "A09abc"),
+    ("app.shared", {"n": 3}, "3 connections"),
 )
 async def test_what_stands_in_the_journal_is_told(redis: Redis, kind: str, more: dict[str, Any], words: str) -> None:
     bot = Bot(redis)

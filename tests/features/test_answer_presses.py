@@ -9,12 +9,11 @@ from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
 from tests.stories.script import CLAIM, DONE, calls
 
-CHANNEL = Place(team="T1", channel="C1", thread="1.0")
 OFFER = calls(("offer_steps", {"steps": [{"say": "我的待办"}]}))
 CLAIMS = ModelReply(text="E-0001 还在审批，L-0099 已通过。")
 
 
-@pytest.mark.parametrize("place", [DM, CHANNEL])
+@pytest.mark.parametrize("place", [DM, Place(team="T1", channel="C1", thread="1.0")])
 async def test_a_press_on_an_offered_step_takes_nothing_off_the_answer(redis: Redis, place: Place) -> None:
     bot = Bot(redis, [OFFER, CLAIMS, CLAIMS, DONE])
     await bot.start_request("expense", CLAIM, "U1", "k")

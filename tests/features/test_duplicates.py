@@ -86,7 +86,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@corpus("name", CASES)
+@corpus("name", *CASES)
 async def test_what_waits_or_was_edited_is_not_proposed_again_and_anything_else_gets_its_card(
     redis: Redis, name: str
 ) -> None:
@@ -97,11 +97,9 @@ async def test_what_waits_or_was_edited_is_not_proposed_again_and_anything_else_
 
 @corpus(
     ("place", "copies", "where"),
-    [
-        (DM, (("U1", "DU1"),), HERE), (THERE, (("U1", "DU1"),), IN_DM), (THERE, (("U1", "C1"),), HERE),
-        (DM, (("U1", "C1"),), IN_DM), (THERE, (("U2", "C1"),), IN_DM), (DM, (("U2", "C1"),), HERE), (THERE, (), IN_DM),
-        (DM, (), HERE),
-    ],
+    (DM, (("U1", "DU1"),), HERE), (THERE, (("U1", "DU1"),), IN_DM), (THERE, (("U1", "C1"),), HERE),
+    (DM, (("U1", "C1"),), IN_DM), (THERE, (("U2", "C1"),), IN_DM), (DM, (("U2", "C1"),), HERE), (THERE, (), IN_DM),
+    (DM, (), HERE),
 )  # fmt: skip
 async def test_a_call_that_waits_is_not_proposed_again_and_it_is_said_where_its_card_stands(
     redis: Redis, place: Any, copies: tuple[tuple[str, str], ...], where: str
@@ -114,19 +112,17 @@ async def test_a_call_that_waits_is_not_proposed_again_and_it_is_said_where_its_
 
 @corpus(
     ("calls", "code"),
-    [
-        ([], ""),
-        ([make_call(CallStatus.SUCCEEDED)], "done_just_now"),
-        ([make_call(CallStatus.DENIED)], "denied_just_now"),
-        ([make_call(CallStatus.SUCCEEDED, seen=["L-0001"])], "done_just_now"),
-        ([make_call(CallStatus.FAILED)], ""),
-        ([make_call(CallStatus.EXPIRED)], ""),
-        ([make_call(CallStatus.SUCCEEDED, n=2)], ""),
-        ([make_call(CallStatus.SUCCEEDED, tool="u")], ""),
-        ([make_call(CallStatus.SUCCEEDED), make_call(CallStatus.SUCCEEDED, tool="u")], "done_just_now"),
-        ([make_call(CallStatus.SUCCEEDED), make_call(CallStatus.SUCCEEDED, n=2)], ""),
-        ([make_call(CallStatus.SUCCEEDED), make_call(CallStatus.FAILED)], ""),
-    ],
+    ([], ""),
+    ([make_call(CallStatus.SUCCEEDED)], "done_just_now"),
+    ([make_call(CallStatus.DENIED)], "denied_just_now"),
+    ([make_call(CallStatus.SUCCEEDED, seen=["L-0001"])], "done_just_now"),
+    ([make_call(CallStatus.FAILED)], ""),
+    ([make_call(CallStatus.EXPIRED)], ""),
+    ([make_call(CallStatus.SUCCEEDED, n=2)], ""),
+    ([make_call(CallStatus.SUCCEEDED, tool="u")], ""),
+    ([make_call(CallStatus.SUCCEEDED), make_call(CallStatus.SUCCEEDED, tool="u")], "done_just_now"),
+    ([make_call(CallStatus.SUCCEEDED), make_call(CallStatus.SUCCEEDED, n=2)], ""),
+    ([make_call(CallStatus.SUCCEEDED), make_call(CallStatus.FAILED)], ""),
 )
 async def test_the_last_call_is_not_repeated_if_done(redis: Redis, calls: list[CallRecord], code: str) -> None:
     run = make_run(state=RunState(calls=calls))

@@ -16,6 +16,7 @@ from bot.dev.workspace.validate import check_view
 from bot.features.home.open_pages import HomePlace, HomeRefresher, HomeStore
 from bot.features.home.page import PAGE
 from bot.platforms.slack.home import render_home_dialog, render_home_view
+from tests.harness.corpus import corpus
 from tests.harness.engines import StartEngine
 from tests.harness.memory_bot import Bot
 from tests.linear.pace import measure_pace
@@ -139,8 +140,7 @@ async def test_every_dialog_of_home_is_one_slack_takes_and_says_what_it_is(redis
             assert "…" not in view["title"]["text"], "not cut"
             if view.get("submit"):
                 assert view["submit"]["text"] not in ("提交", "Submit", "OK", "确定"), "the outcome's verb"
-            made = {key: one for key, one in view.items() if key != "callback_id"}
-            View(**made).validate_json()
+            View(**{key: one for key, one in view.items() if key != "callback_id"}).validate_json()
 
 
 @pytest.mark.parametrize("kind", ["operaton", "flowable"])
@@ -172,13 +172,11 @@ async def test_the_control_here_both_are_offered(redis: Redis) -> None:
     assert [one.action for row in page.sections[1].entries for one in row.buttons] == ["withdraw"]
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("failure", "again"),
-    [
-        (StoreUnavailableError("away"), True),
-        (ChatUnavailableError("ratelimited", "x"), False),
-        (KeyError("odd"), False),
-    ],
+    (StoreUnavailableError("away"), True),
+    (ChatUnavailableError("ratelimited", "x"), False),
+    (KeyError("odd"), False),
 )
 async def test_what_the_store_interrupts_is_renewed_later(redis: Redis, failure: Exception, again: bool) -> None:
     bot, shown, failing = Bot(redis), list[str](), [failure]

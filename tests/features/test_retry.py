@@ -45,8 +45,8 @@ async def test_a_stop_says_what_was_done_what_was_not_and_what_can_be_done(redis
     assert len(bot.chat.buttons()) == before, "an answer has no button"
 
 
-@corpus("language", LANGUAGES)
-@corpus("reason", StopReason)
+@corpus("language", *LANGUAGES)
+@corpus("reason", *StopReason)
 def test_every_reason_has_words_that_say_so(reason: StopReason, language: str) -> None:
     text = translate(f"stopped.{reason}", language, undone=translate("stopped.undone", language))
     assert translate("stopped.undone", language) in text
@@ -103,11 +103,9 @@ async def test_what_stops_again_can_be_tried_again_and_a_run_that_is_not_known_c
 
 
 async def test_killed_anywhere_after_the_press_it_runs_once(redis: Redis) -> None:
-    async def act(bot: Bot) -> None:
+    async for bot in everywhere(redis, lambda: stopped(redis, *[DONE] * 9), more_than=4):
         await bot.press_retry(bot.chat.buttons()[0])
         assert answers(bot)[1:] == ["好的。"] and bot.chat.ephemerals == []
-
-    assert await everywhere(redis, lambda: stopped(redis, *[DONE] * 9), act) > 4
 
 
 def stop(**changes: object) -> Run:
@@ -118,7 +116,7 @@ def stop(**changes: object) -> Run:
     return base.model_copy(update=changes)
 
 
-@corpus("status", [one for one in RunStatus if one is not RunStatus.STOPPED])
+@corpus("status", *(one for one in RunStatus if one is not RunStatus.STOPPED))
 def test_only_what_has_stopped_is_tried_again(status: RunStatus) -> None:
     """What was done is not done twice, and what runs not beside itself."""
     assert find_refusal(stop(status=status), "ZHANG", "R1") == "gone"

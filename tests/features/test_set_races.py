@@ -59,7 +59,7 @@ async def open_cards(bot: Bot, count: int) -> list[Approval]:
         task = f"T-{number:04d}"
         choices = tuple(CardChoice(name=one, fixed_args={"decision": one}) for one in ("approve", "reject"))
         about = {"args": {"task": task}, "deciders": (LI.id,), "choices": choices, "subject": task}
-        proposal = make_plan(number).model_copy(update=about)
+        proposal = make_plan(number, **about)
         id_ = bot.keys.derive_id("A", bot.keys.get_partition(task), task)
         asked = OpenCard(approval=id_, tool="sign", gate=Gate.APPROVE, proposal=proposal, caller="", place=None)
         period = await measure_open_time(bot.handlers.cards, proposal, "")

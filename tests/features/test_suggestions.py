@@ -122,8 +122,7 @@ async def test_for_a_card_that_is_over_or_another_no_model_is_asked(redis: Redis
     card = (await bot.load_approval()).id
     if pressed:
         await bot.press(bot.chat.cards("DU2")[0], "approve", person="U2")
-    draft = DraftSuggestion(approval=card, version=version)
-    await bot.handle_work(f"advice:{card}", "late", draft)
+    await bot.handle_work(f"advice:{card}", "late", DraftSuggestion(approval=card, version=version))
     assert len(bot.suggestion_model.requests) == 1, "only when the card was fresh"
 
 

@@ -103,13 +103,11 @@ HAPPENED = (
 
 @corpus(
     ("turns", "line"),
-    [
-        *((TURNS, line) for line in HOLDS),
-        (HAPPENED, "撤回了 L-0012"),
-        (HAPPENED, "L-0020 被李四驳回"),
-        (HAPPENED, "待办里有 L-0031 王五 500"),
-        (HAPPENED, "李四 rejected L-0020, short of people"),
-    ],
+    *((TURNS, line) for line in HOLDS),
+    (HAPPENED, "撤回了 L-0012"),
+    (HAPPENED, "L-0020 被李四驳回"),
+    (HAPPENED, "待办里有 L-0031 王五 500"),
+    (HAPPENED, "李四 rejected L-0020, short of people"),
 )
 async def test_what_was_said_done_or_seen_is_kept_in_any_spelling(turns: tuple[HistoryEntry, ...], line: str) -> None:
     draft = await drafted(lines(line), turns=turns)
@@ -132,7 +130,7 @@ DOES_NOT = {
 }
 
 
-@corpus("how", DOES_NOT)
+@corpus("how", *DOES_NOT)
 async def test_what_they_do_not_say_has_the_model_asked_once_more_and_is_then_left_out(how: str) -> None:
     line = DOES_NOT[how]
     draft = await drafted(*[lines(HOLDS[0], line)] * 2)
@@ -143,7 +141,7 @@ async def test_what_they_do_not_say_has_the_model_asked_once_more_and_is_then_le
     assert mended.lines == (HOLDS[1],) and mended.dropped == 0
 
 
-@corpus("line", ["L-0077 还在审批", "L-0088 已经批准", "L-0066 已经批准", "L-0012 已经批准", "L-0031-2 是王五的"])
+@corpus("line", "L-0077 还在审批", "L-0088 已经批准", "L-0066 已经批准", "L-0012 已经批准", "L-0031-2 是王五的")
 async def test_what_was_marked_quoted_or_only_given_is_not_kept(line: str) -> None:
     draft = await drafted(*[lines(line)] * 2, turns=HAPPENED)
     assert draft.lines == () and draft.failure == "unsupported"

@@ -27,7 +27,7 @@ WITHOUT = {
 }
 
 
-@corpus("left_out", list(WITHOUT))
+@corpus("left_out", *WITHOUT)
 async def test_the_bot_works_without_a_feature(redis: Redis, left_out: str) -> None:
     bot = Bot(redis, [mail(), DONE, expense(), DONE, *STUCK, *INVENTED, DONE], features=WITHOUT[left_out])
     await bot.send("给李四发邮件")
@@ -50,8 +50,7 @@ async def test_the_bot_works_without_a_feature(redis: Redis, left_out: str) -> N
     assert (translate("error.no_files", "zh") in bot.chat.texts()) != _has(left_out, "files")
     await bot.handle_work("diagram:U1", "d", RenderDiagram(person="U1", place=None, name=request))
     assert len(bot.chat.pictures) == _has(left_out, "diagrams")
-    page = await bot.ingress.build_home("U1", is_opened=True)
-    assert (page is not None) == _has(left_out, "home")
+    assert (await bot.ingress.build_home("U1", is_opened=True) is not None) == _has(left_out, "home")
     await bot.ingress.handle_home_press(HomePress(id="t", person="U1", action="settings", value=""))
     assert bool(await bot.ingress.welcome_person("U1", DM)) == _has(left_out, "welcome")
     form = await bot.ingress.build_form(FormSubmission(id="V1", person="U1", process="leave"))

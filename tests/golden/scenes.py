@@ -309,8 +309,7 @@ async def play_stops(stage: Stage) -> None:
     await stage.say(ZHANG, "who is meant?", calls(("send_email", {"to": "李", "subject": "一", "body": "二"})), DONE)
     await stage.say(ZHANG, "mail", mail(subject="停"), DONE)
     await stage.say(ZHANG, "stop")
-    broken = RuntimeError("cannot digest xoxb-1-secret")
-    await stage.say(ZHANG, "breaks", *[broken] * 20)
+    await stage.say(ZHANG, "breaks", *[RuntimeError("cannot digest xoxb-1-secret")] * 20)
     done = BacklogCleared(place=Place(team="T1", channel="DU1", direct=True), person="U1")
     await stage.put("full", done.model_dump_json(), "everything that waited is answered")
 

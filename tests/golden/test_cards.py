@@ -44,7 +44,6 @@ async def describe_approval(desk: Office, approval: Approval, reader: Person) ->
     ids = {*approval.proposal.deciders, approval.decided_by, approval.proposal.requester or "", approval.caller} - {""}
     names = {one: await get_names_by_language(desk.people, one) for one in ids}
     post = render_card(approval, reader, names)
-    assert post.card is not None
     lines, shown = [*describe_post(post)], {one.choice for one in post.card.buttons}
     for choice in approval.proposal.choices:
         if choice.name in shown and choice.fields:

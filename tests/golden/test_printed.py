@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from bot.agent.model import Messages, ModelReply
 from bot.app.settings import Settings
 from tests.golden.golden_files import compare_sections, format_json, hide_changing
 from tests.golden.stored import describe_shape
@@ -35,10 +34,6 @@ FOR_PROGRAMS = (
     *(f"{name} --json" for name in (*PRINTED, "usage", "usage --by model")),
     *("export", "export --content"),
 )
-
-
-def break_down(messages: Messages) -> ModelReply:
-    raise RuntimeError("cannot digest xoxb-1-secret")
 
 
 def hide(text: str) -> list[str]:
@@ -106,7 +101,8 @@ async def test_what_commands_print(
 ) -> None:
     look = calls(("list_people", {"name": "李"}))
     said = [expense(), DONE, expense(amount="80"), DONE, look, DONE, mail()]
-    model = ScriptedModel([*(replace(one, tokens_in=1000, tokens_out=20) for one in said), *[break_down] * 9])
+    broken = RuntimeError("cannot digest xoxb-1-secret")
+    model = ScriptedModel([*(replace(one, tokens_in=1000, tokens_out=20) for one in said), *[broken] * 9])
     for setting in Settings.model_fields:
         monkeypatch.delenv(setting.upper(), raising=False)  # those of this machine are none of the story's
     async with (

@@ -114,7 +114,6 @@ class Node:
         """Repeat a command until its answer contains `wanted`."""
         async with asyncio.timeout(READY_S):
             while wanted not in await self.ask(*command.split()):
-                assert self.child is not None
                 assert self.child.returncode is None, f"{server_program()} ended at once: see {self.folder}/server.log"
                 await asyncio.sleep(_PAUSE_S)
 

@@ -2,14 +2,14 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 
 
-def corpus(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def corpus(names: str | Sequence[str], *rows: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Like `pytest.mark.parametrize`, but one test: each row is a subtest, named by its values, with an emptied `redis`
     and its own `monkeypatch`. All rows share the other fixtures. A corpus without rows is an error."""
     keys = [one.strip() for one in names.split(",")] if isinstance(names, str) else list(names)
@@ -21,8 +21,14 @@ def corpus(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Callabl
         fixtures = [one for name, one in inspect.signature(test).parameters.items() if name not in keys]
         wants_subtests = any(one.name == "subtests" for one in fixtures)  # a corpus of corpora
 
-        def bind(row: dict[str, Any], given: dict[str, Any], subtests: pytest.Subtests) -> dict[str, Any]:
-            return {**given, **row, **({"subtests": subtests} if wants_subtests else {})}
+        @contextmanager
+        def take_turn(
+            row: dict[str, Any], given: dict[str, Any], subtests: pytest.Subtests
+        ) -> Iterator[dict[str, Any]]:
+            patch = given.get("monkeypatch")
+            with subtests.test(_describe_row(row)), patch.context() if patch else nullcontext() as fresh:
+                patched = {"monkeypatch": fresh} if patch else {}
+                yield {**given, **patched, **row, **({"subtests": subtests} if wants_subtests else {})}
 
         if inspect.iscoroutinefunction(test):
 
@@ -31,15 +37,15 @@ def corpus(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Callabl
                 for row in table:
                     if "redis" in given:
                         await given["redis"].flushall()
-                    with subtests.test(_describe_row(row)), _patch_anew(given) as fresh:
-                        await test(**bind(row, fresh, subtests))
+                    with take_turn(row, given, subtests) as arguments:
+                        await test(**arguments)
         else:
 
             @functools.wraps(test)
             def play(*, subtests: pytest.Subtests, **given: Any) -> None:
                 for row in table:
-                    with subtests.test(_describe_row(row)), _patch_anew(given) as fresh:
-                        test(**bind(row, fresh, subtests))
+                    with take_turn(row, given, subtests) as arguments:
+                        test(**arguments)
 
         asked = inspect.Parameter("subtests", inspect.Parameter.KEYWORD_ONLY)
         others = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in fixtures if one.name != "subtests"]
@@ -47,15 +53,6 @@ def corpus(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Callabl
         return play
 
     return decorate
-
-
-@contextmanager
-def _patch_anew(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if "monkeypatch" not in given:
-        yield given
-        return
-    with given["monkeypatch"].context() as fresh:
-        yield {**given, "monkeypatch": fresh}
 
 
 def _describe_row(row: dict[str, Any]) -> str:

@@ -1,10 +1,11 @@
 """One bot: the product's own composition on a platform and a directory in memory, with a scripted model, real Redis and
 real lanes. A test can end its process between any two of its actions."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -331,12 +332,12 @@ class Bot:
         return [one.content for one in (await self.history.load_history(DM.conversation)).entries]
 
 
-async def every_edge(play: Callable[[Edges], Awaitable[None]]) -> int:
-    """Play the same story once for each place at which its process can end; return the number of places."""
-    at = 1
-    while True:
-        edges = Edges(at=at)
-        await play(edges)
+async def every_edge(redis: Redis, *, more_than: int = 0) -> AsyncIterator[Edges]:
+    """Yield each place at which the process of a story can end, with an emptied store, and last no place at all. Assert
+    that there are more places than this."""
+    for at in count(1):
+        await redis.flushall()
+        yield (edges := Edges(at=at))
         if edges.passed < at:
-            return at - 1
-        at += 1
+            assert at - 1 > more_than
+            return

@@ -27,12 +27,7 @@ from bot.app.services import FeishuApp, ModelEndpoint, Services
 from bot.app.settings import IsolatedSettings, Settings
 from bot.core.clock import Clock
 from bot.core.timing import Timing
-from bot.dev.evaluation.environment import (
-    AdjustableClock,
-    has_pending_work,
-    save_languages,
-    serve_workspace_and_model,
-)
+from bot.dev.evaluation.environment import AdjustableClock, has_pending_work, save_languages, serve_workspace_and_model
 from bot.dev.evaluation.shown_blocks import find_block_id, list_buttons, read_message_key, read_message_text
 from bot.dev.mailbox import Mailbox
 from bot.dev.workspace import methods_files

@@ -1,6 +1,6 @@
 """Cards that wait for a press, in the bot, and a press that fails at each place where its process can end."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,6 @@ from bot.agent.model import ModelReply
 from bot.approvals.cards import Cards
 from bot.queue.writes import apply_writes
 from tests.harness.memory_bot import Bot, every_edge
-from tests.harness.memory_platform import Edges
 from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
@@ -70,14 +69,10 @@ def name_deputies(bot: Bot, *deputies: str) -> Cards:
 
 
 async def everywhere(
-    redis: Redis, prepare: Callable[[], Bot | Awaitable[Bot]], act: Callable[[Bot], Awaitable[None]]
-) -> int:
-    """Act once for each place at which the process can end; `act` itself asserts the outcome."""
-
-    async def play(edges: Edges) -> None:
-        await redis.flushall()
+    redis: Redis, prepare: Callable[[], Bot | Awaitable[Bot]], *, more_than: int = 0
+) -> AsyncIterator[Bot]:
+    """Yield a bot for each place at which its process can end, as `every_edge` does."""
+    async for edges in every_edge(redis, more_than=more_than):
         bot = made if isinstance(made := prepare(), Bot) else await made
         bot.end_at(edges)
-        await act(bot)
-
-    return await every_edge(play)
+        yield bot

@@ -22,7 +22,6 @@ SMALL = (18, 24, 120, 400, 1_200)
 """Lengths that are tried first: what is slow already there is not tried further, what is slowest there is."""
 WORST = 4
 """Texts of a pattern that are tried at the full length."""
-ENDS = ("", "\x00")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ def find_slowest(pattern: re.Pattern[str], uses: frozenset[str]) -> Slow:
     tried = list[tuple[float, str, str, str, str]]()
     for use in sorted(uses):
         for head, unit in make_seeds(pattern):
-            for end in ENDS:
+            for end in ("", "\x00"):
                 for length in SMALL:
                     took_s = measure(pattern, use, write(head, unit, end, length))
                     if took_s > LIMIT_S and (slow := again(pattern, use, head, unit, end, length)).is_too_slow:

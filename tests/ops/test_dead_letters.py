@@ -186,8 +186,7 @@ async def test_whose_and_where_a_letter_is(lanes: Lanes, letters: DeadLetterStor
         json.dumps({"kind": "huddle", "message": {"person": "U5", "place": {"channel": 3}}}): "U5",
     }
     for number, (body, person) in enumerate(bodies.items()):
-        letter = await buried(lanes, body, id=f"E{number}")
-        assert letter.person == person
+        assert (await buried(lanes, body, id=f"E{number}")).person == person
     told = [one async for one in Journal(lanes.redis, lanes.keys).stream_records()]
     assert [one.person for one in told] == list(bodies.values())
     assert [one.channel for one in told] == ["D1", "C9", "", ""]

@@ -35,7 +35,7 @@ KEYS = Keys()
 COPIED_MS = 1_000
 SEND = CardChoice(name="send", fields=(DialogField(name="opinion", label="opinion"),))
 RETURN = CardChoice(name="return", fields=(DialogField(name="to", label="to"),))
-PLAN = make_plan(1).model_copy(update={"choices": (SEND, RETURN)})
+PLAN = make_plan(choices=(SEND, RETURN))
 CARD = build_card(
     PLAN, id="A01aaaaaaaaaaaa", version=3, run="R0", waiters=(ApprovalWaiter(run="R1", uid="u1", lane="D1"),)
 )
@@ -54,8 +54,7 @@ async def settle(redis: Redis, *lines: bytes, here: bool = False) -> tuple[Settl
     journal = JournalSince()
     read_journal(lines, COPIED_MS, journal)
     settlement = await settle_since_copy(ScriptRunner.from_redis(redis, KEYS), journal, lambda tool: here)
-    found = await store.load_approval(CARD.id)
-    return settlement, found
+    return settlement, await store.load_approval(CARD.id)
 
 
 async def list_items(redis: Redis, lane: str) -> list[str]:
@@ -65,15 +64,13 @@ async def list_items(redis: Redis, lane: str) -> list[str]:
 
 @corpus(
     ("kinds", "here", "state", "effect"),
-    [
-        (["effect.started", "effect.done"], False, ApprovalState.DECIDED, EffectState.DONE),
-        (["effect.started"], False, ApprovalState.DECIDED, EffectState.UNKNOWN),
-        (["effect.started", "effect.unknown"], False, ApprovalState.DECIDED, EffectState.UNKNOWN),
-        (["effect.started", "effect.failed"], False, ApprovalState.DECIDED, EffectState.FAILED),
-        (["effect.started", "effect.done"], True, ApprovalState.DECIDED, EffectState.FAILED),
-        (["approval.cancelled"], False, ApprovalState.CANCELLED, EffectState.NONE),
-        (["approval.edited", "effect.done"], False, ApprovalState.CLOSED, EffectState.NONE),
-    ],
+    (["effect.started", "effect.done"], False, ApprovalState.DECIDED, EffectState.DONE),
+    (["effect.started"], False, ApprovalState.DECIDED, EffectState.UNKNOWN),
+    (["effect.started", "effect.unknown"], False, ApprovalState.DECIDED, EffectState.UNKNOWN),
+    (["effect.started", "effect.failed"], False, ApprovalState.DECIDED, EffectState.FAILED),
+    (["effect.started", "effect.done"], True, ApprovalState.DECIDED, EffectState.FAILED),
+    (["approval.cancelled"], False, ApprovalState.CANCELLED, EffectState.NONE),
+    (["approval.edited", "effect.done"], False, ApprovalState.CLOSED, EffectState.NONE),
 )
 async def test_the_card_ends_as_it_ended(
     redis: Redis, kinds: list[str], here: bool, state: ApprovalState, effect: EffectState
@@ -88,13 +85,11 @@ async def test_the_card_ends_as_it_ended(
 
 @corpus(
     ("lines", "left_open"),
-    [
-        ([], []),
-        ([line("effect.done", COPIED_MS - 1)], []),
-        ([line("approval.requested"), line("approval.reminded"), line("approval.edited")], []),
-        ([line("approval.expired")], []),
-        ([line("effect.done", choice="return")], ["return"]),  # its form is not in the journal
-    ],
+    ([], []),
+    ([line("effect.done", COPIED_MS - 1)], []),
+    ([line("approval.requested"), line("approval.reminded"), line("approval.edited")], []),
+    ([line("approval.expired")], []),
+    ([line("effect.done", choice="return")], ["return"]),  # its form is not in the journal
 )
 async def test_without_an_end_since_the_copy_it_stays_open(
     redis: Redis, lines: list[bytes], left_open: list[str]
@@ -129,7 +124,7 @@ async def test_messages_that_were_answered_are_dropped_and_no_others_and_a_run_t
     assert SettleCard.model_validate_json(told).is_silent
 
 
-@corpus("text", [b"{", b"[]", b"{}", b'{"at_ms": "1", "kind": "step"}', b'{"at_ms": true, "kind": 1}'])
+@corpus("text", b"{", b"[]", b"{}", b'{"at_ms": "1", "kind": "step"}', b'{"at_ms": true, "kind": 1}')
 def test_what_is_no_line_of_a_journal_is_named(text: bytes) -> None:
     with pytest.raises(JournalLineError) as odd:
         read_journal([line("step"), b"\n", text], 0, JournalSince())
@@ -166,17 +161,15 @@ async def accept(redis: Redis, *clicks: Click, card: Approval = CARD, here: bool
 
 
 async def test_a_press_on_an_open_card_becomes_a_word_to_whoever_pressed(redis: Redis) -> None:
-    other = PRESS.model_copy(update={"id": "c2", "person": OTHER})
-    found = await accept(redis, PRESS, other)
+    found = await accept(redis, PRESS, PRESS.model_copy(update={"id": "c2", "person": OTHER}))
     first, second = found[CARD.id]
     assert isinstance(first, NotifyPerson) and (first.person, first.more) == (OWNER, (PLAN.title,))
     assert isinstance(second, NotifyPerson) and (second.person, second.more) == (OTHER, ()), "it is not their card"
     assert RefreshCard(approval=CARD.id) in found[build_show_lane(CARD.id)]
-    kept = await ApprovalStore(redis, KEYS).load_approval(CARD.id)
-    assert kept == CARD, "nothing is decided"
+    assert await ApprovalStore(redis, KEYS).load_approval(CARD.id) == CARD, "nothing is decided"
 
 
-@corpus("effect", [EffectState.NONE, EffectState.STARTED])
+@corpus("effect", EffectState.NONE, EffectState.STARTED)
 async def test_what_was_being_carried_out_is_unknown(redis: Redis, effect: EffectState) -> None:
     decided = {"state": ApprovalState.DECIDED, "choice": "send", "press_id": PRESS.id, "decided_by": OWNER}
     found = await accept(redis, PRESS, card=CARD.model_copy(update={**decided, "effect": effect}))
@@ -185,7 +178,7 @@ async def test_what_was_being_carried_out_is_unknown(redis: Redis, effect: Effec
     assert kept is not None and (kept.effect, kept.attempts) == (EffectState.UNKNOWN, 1)
 
 
-@corpus("choice", ["retry", "redo"])
+@corpus("choice", "retry", "redo")
 async def test_nothing_is_done_again_by_itself(redis: Redis, choice: str) -> None:
     failed = {"state": ApprovalState.DECIDED, "effect": EffectState.UNKNOWN, "press_id": "c0", "decided_by": OWNER}
     again = PRESS.model_copy(update={"choice": choice})
@@ -193,7 +186,7 @@ async def test_nothing_is_done_again_by_itself(redis: Redis, choice: str) -> Non
     assert isinstance(found[CARD.id][0], NotifyPerson)
 
 
-@corpus("choice", ["cancel", "happened", "edit", "nonsense"])
+@corpus("choice", "cancel", "happened", "edit", "nonsense")
 async def test_what_does_nothing_outside_stays(redis: Redis, choice: str) -> None:
     click = PRESS.model_copy(update={"choice": choice})
     assert await accept(redis, click) == {CARD.id: [ButtonPressed(click=click)]}

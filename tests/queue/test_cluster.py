@@ -48,8 +48,7 @@ async def test_more_callers_than_connections_wait_their_turn(ring: str) -> None:
 
     assert len(await asyncio.gather(*(client.incr(f"n{number % 7}") for number in range(500)))) == 500
     assert await asyncio.gather(*map(both, range(300))) == [str(number) for number in range(300)]
-    nodes = client.get_nodes()  # type: ignore[attr-defined]
-    assert max(len(node._connections) for node in nodes) <= 8
+    assert max(len(node._connections) for node in client.get_nodes()) <= 8
     await client.aclose()
 
 

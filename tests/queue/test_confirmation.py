@@ -64,8 +64,9 @@ class Pair:
     redis: Redis = field(init=False)
     """A client of whichever is the master."""
 
-    def hold(self) -> None:
-        """Let the replica get nothing from now on."""
+    async def hold(self) -> None:
+        """Let the replica get what there is, and nothing from now on."""
+        await self.wait_for_replica()
         self.link.flowing.clear()
         scripts.TIMEOUT_MS = VAIN_MS
 
@@ -81,6 +82,10 @@ class Pair:
         await self.replica.until("REPLICAOF NO ONE", "+OK")
         self.master, self.replica = self.replica, self.master
         self.front.cut_all()
+
+    async def load_script(self) -> None:
+        """Let the servers know the script of writes."""
+        await apply_writes(self.redis, KEYS, HOME, [Set(KEYS.build_key(HOME, "x"), "1")])
 
     async def wait_for_replica(self) -> None:
         async with self.redis.pipeline(transaction=False) as both:
@@ -139,7 +144,7 @@ async def is_started(bot: Bot, card: str) -> bool:
 async def test_an_item_that_no_replica_has_is_not_acknowledged_and_is_accepted_once(pair: Pair) -> None:
     lanes = Lanes(pair.redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
     assert await lanes.enqueue("D1", "E0", "{}") is EnqueueResult.NEW
-    pair.hold()
+    await pair.hold()
     for _ in range(2):  # the second call is a duplicate, and no replica has the first one yet
         with pytest.raises(StoreUnconfirmedError):
             await lanes.enqueue_or_claim("me", "D2", "E1", "{}")
@@ -160,8 +165,7 @@ async def test_an_item_that_no_replica_has_is_unconfirmed_also_where_another_ser
             return answer
 
     lanes = FailingOverLate(pair.redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
-    await pair.wait_for_replica()
-    pair.hold()
+    await pair.hold()
     with pytest.raises(StoreUnconfirmedError):
         await lanes.enqueue_or_claim("me", "D1", "E1", "{}")
     assert not await lanes.has_pending_items("D1")
@@ -171,7 +175,7 @@ async def test_a_call_that_the_client_repeats_waits_for_what_it_wrote_the_first_
     """WAIT counts the writes of its own connection, and the first connection is gone with the answer."""
     lanes = Lanes(pair.redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
     assert await lanes.enqueue("D0", "E0", "{}") is EnqueueResult.NEW
-    pair.hold()
+    await pair.hold()
     pair.front.cuts = 1
     with pytest.raises(StoreUnconfirmedError):
         await lanes.enqueue("D1", "E1", "{}")
@@ -188,11 +192,8 @@ async def test_an_item_that_is_lost_while_it_is_asked_about_was_never_accepted(p
             await pair.change_places()
             return await super().run_confirmed_script(script, lane, *args)
 
-    await apply_writes(
-        pair.redis, KEYS, HOME, [Set(KEYS.build_key(HOME, "x"), "1")]
-    )  # makes the server know the script
-    await pair.wait_for_replica()
-    pair.hold()
+    await pair.load_script()
+    await pair.hold()
     await Lanes(pair.redis, KEYS).enqueue("D1", "E1", "{}")
     lanes = TakenOver(pair.redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
     assert await lanes.withdraw_item("D1", "E1")
@@ -205,9 +206,8 @@ async def test_what_a_commit_writes_elsewhere_is_lost_with_it_or_kept_with_it(pa
     lanes = Lanes(pair.redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
     await lanes.enqueue("D1", "E1", "{}")
     [lease] = await lanes.claim("me", HOME, 1)
-    await pair.wait_for_replica()
     if is_lost:
-        pair.hold()
+        await pair.hold()
     await lease.commit(Set(KEYS.build_key(HOME, "x"), "1"), EnqueueItem(ELSEWHERE, "E2", "{}"))
     if not is_lost:
         await pair.wait_for_replica()
@@ -220,12 +220,9 @@ async def test_what_a_commit_writes_elsewhere_in_a_cluster_is_confirmed_before_i
     lanes = Lanes(pair.redis, KEYS, confirmation=Confirmation(ConfirmedBy.REPLICA))
     lanes.scripts = replace(lanes.scripts, wakeup_list="")  # as on a cluster
     await lanes.enqueue("D1", "E1", "{}")
-    await apply_writes(
-        pair.redis, KEYS, HOME, [Set(KEYS.build_key(HOME, "x"), "1")]
-    )  # makes the server know the script
+    await pair.load_script()
     [lease] = await lanes.claim("me", HOME, 1)
-    await pair.wait_for_replica()
-    pair.hold()
+    await pair.hold()
     committing = asyncio.create_task(lease.commit(EnqueueItem(ELSEWHERE, "E2", "{}")))
     await until(lambda: lanes.has_pending_items(ELSEWHERE))
     await pair.change_places()
@@ -238,8 +235,7 @@ async def test_what_was_acknowledged_survives_a_failover(pair: Pair, by: Confirm
     lanes, acknowledged = Lanes(pair.redis, KEYS, confirmation=Confirmation(by)), list[str]()
     for number in range(6):
         if number == 3:
-            await pair.wait_for_replica()
-            pair.hold()
+            await pair.hold()
         with suppress(StoreUnconfirmedError):
             await lanes.enqueue(f"D{number}", f"E{number}", "{}")
             acknowledged.append(f"D{number}")
@@ -307,8 +303,7 @@ async def taken_over(pair: Pair, lanes: Lanes, *, is_laid_down: bool) -> AsyncIt
     """Lose what is done in the context, and let the process of these lanes notice it."""
     watch = build_watch(pair, lanes, is_laid_down=is_laid_down)
     await watch.watch_store()
-    await pair.wait_for_replica()
-    pair.hold()
+    await pair.hold()
     yield
     await pair.fail_over()
     await watch.watch_store()
@@ -376,9 +371,8 @@ async def test_a_lease_goes_on_after_a_takeover_exactly_if_nothing_of_it_was_los
     lease = await lanes.enqueue_or_claim("me", "D1", "E1", "{}")
     assert isinstance(lease, Lease)
     await lease.checkpoint("1", Set(key, "first"))
-    await pair.wait_for_replica()
     if is_lost:
-        pair.hold()
+        await pair.hold()
     await lease.checkpoint("2", Set(key, "second"))
     if not is_lost:
         await pair.wait_for_replica()
@@ -404,9 +398,8 @@ async def test_a_lease_that_somebody_else_had_on_the_former_server_is_over(pair:
     await StoreWatch(scripts=ScriptRunner.from_redis(pair.redis, KEYS)).watch_store()
     [first] = await lanes.claim("first", HOME, 1)
     await pair.redis.zadd(KEYS.build_key(HOME, "z"), {"D1": 1})  # its lease has run out
-    await pair.wait_for_replica()
     if is_taken_over:
-        pair.hold()
+        await pair.hold()
         [second] = await lanes.claim("second", HOME, 1)
         await second.commit()
         await pair.fail_over()
@@ -425,8 +418,7 @@ async def test_presses_of_a_set_that_were_lost_are_pressed_again(pair: Pair, mon
         if seq != "press":
             return await checkpoint(lease, seq, *writes, **more)
         monkeypatch.setattr(Lease, "checkpoint", checkpoint)
-        await pair.wait_for_replica()
-        pair.hold()
+        await pair.hold()
         result = await checkpoint(lease, seq, *writes, **more)
         await pair.change_places()
         return result
@@ -526,13 +518,12 @@ async def test_a_failover_that_loses_the_begin_of_a_mail_sends_it_once(pair: Pai
     bot = await proposed(pair.redis)
     bot.lanes._confirmation, card = Confirmation(by), (await bot.load_approval()).id
     await bot.put_press(bot.chat.cards()[0], "send")
-    await pair.wait_for_replica()
+    await pair.hold()
 
     async def work() -> None:
         with suppress(LeaseLost):
             await bot.work()
 
-    pair.hold()
     if by is ConfirmedBy.SERVER:  # control: the mail is sent before the replica knows that it begins
         object.__setattr__(bot.outside, "mailer", FailingOver(pair))
         await work()
@@ -606,8 +597,7 @@ async def test_what_the_engine_saved_and_is_lost_is_saved_again(
 
     async def start_and_lose(*given: Any, **more: Any) -> CommandResult:
         if not calls:
-            await pair.wait_for_replica()
-            pair.hold()
+            await pair.hold()
         result = await start(*given, **more)
         calls.append(result.request)
         if len(calls) == 1:
@@ -687,11 +677,8 @@ async def test_an_announcement_whose_item_was_lost_is_not_sent(pair: Pair, monke
 
     monkeypatch.setattr(RedisStore, "mark_sent", mark_later)
     await bot.engine.start_request("leave", SICK, ZHANG.id, "start", bot.today())
-    await apply_writes(
-        pair.redis, KEYS, HOME, [Set(KEYS.build_key(HOME, "x"), "1")]
-    )  # makes the server know the script
-    await pair.wait_for_replica()
-    pair.hold()
+    await pair.load_script()
+    await pair.hold()
     relaying = asyncio.create_task(relay_events(bot.handlers.cards))
 
     async def is_lane_due() -> bool:
@@ -720,8 +707,7 @@ async def test_a_lost_decision_is_made_again_before_the_engine_begins(
     monkeypatch.setattr(engine, "start_request", look_and_start)
     await bot.put_press(bot.chat.cards()[0], "confirm")
     [lease] = await bot.lanes.claim("p", KEYS.get_partition(card), 1)
-    await pair.wait_for_replica()
-    pair.hold()
+    await pair.hold()
     working = asyncio.create_task(bot.work_on(lease))
     await until(partial(is_started, bot, card))
     await pair.change_places()
@@ -750,8 +736,7 @@ def hold_at_checkpoint(monkeypatch: pytest.MonkeyPatch, pair: Pair, seq: str) ->
 
     async def hold(lease: Lease, at: str, *writes: Any, **more: Any) -> CheckpointResult:
         if at == seq and not is_held.is_set():
-            await pair.wait_for_replica()
-            pair.hold()
+            await pair.hold()
             is_held.set()
         return await checkpoint(lease, at, *writes, **more)
 

@@ -127,8 +127,7 @@ class LanesModel(RuleBasedStateMachine):
     @invariant()
     def what_was_committed_is_written_once_and_in_order(self) -> None:
         for lane in LANES if hasattr(self, "loop") else ():
-            found = self.do(self.redis.lrange(self.lanes.keys.build_key(0, "log", lane), 0, -1))
-            assert found == self.log[lane]
+            assert self.do(self.redis.lrange(self.lanes.keys.build_key(0, "log", lane), 0, -1)) == self.log[lane]
             length = self.do(self.redis.llen(self.lanes.keys.build_key(0, "in", lane)))
             assert length == len(self.queue[lane])
             assert self.do(self.lanes.has_pending_items(lane)) is (length > 0)

@@ -21,10 +21,8 @@ from bot.queue.lanes import Lease
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
+from tests.harness.presses import LEAVE
 from tests.stories.script import DONE, calls
-from tests.tools.office import SICK
-
-LEAVE = calls(("start_process", {"process": "leave", "form": SICK}))
 
 
 @contextmanager
@@ -79,13 +77,11 @@ LOOKS = [calls(("list_people", {"name": f"name {n}"})) for n in range(3)]
 
 @corpus(
     ("script", "text", "more"),
-    [
-        ([DONE], "你好", {}),
-        ([DONE], "你好" * 300, {"history_tokens": 500}),  # older turns are folded
-        ([LOOKS[0], DONE], "谁", {}),
-        ([*LOOKS, DONE], "谁", {}),
-        ([LOOKS[0], DONE], "谁", {"budget": Budget(tokens=10**9, money=Decimal(5))}),
-    ],
+    ([DONE], "你好", {}),
+    ([DONE], "你好" * 300, {"history_tokens": 500}),  # older turns are folded
+    ([LOOKS[0], DONE], "谁", {}),
+    ([*LOOKS, DONE], "谁", {}),
+    ([LOOKS[0], DONE], "谁", {"budget": Budget(tokens=10**9, money=Decimal(5))}),
 )
 async def test_a_message_takes_four_and_one_for_each_step(
     redis: Redis, monkeypatch: pytest.MonkeyPatch, script: list[ModelReply], text: str, more: dict[str, Any]

@@ -392,8 +392,7 @@ async def test_the_first_rule_that_holds_decides_whether_fields_are_set(
     if stored:
         await redis.hset(key, mapping=stored)
     behind = Set(build_key(lanes, "x"), "written")
-    ruled = HSet(key, {"state": "new", "by": "U1"}, HOUR_MS, RULES)
-    assert await apply(lanes, ruled, behind) == answer
+    assert await apply(lanes, HSet(key, {"state": "new", "by": "U1"}, HOUR_MS, RULES), behind) == answer
     assert await redis.hgetall(key) == (stored | {"state": "new", "by": "U1"} if state == "new" else stored)
     assert (await redis.pttl(key) > HOUR_MS - LATE_MS) is (state == "new")
     assert bool(await redis.exists(behind.key)) is (answer == "ok"), "what was skipped ends nothing"

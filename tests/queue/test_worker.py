@@ -405,16 +405,14 @@ BASE_MS, LATE_MS = 10_000, 5_000
 
 @corpus(
     ("error", "tries", "counted", "waits_ms", "noted"),
-    [
-        # what fails again waits twice as long, and a minute at most; the beginning of its error says what it was
-        *(
-            (ValueError("x" * 1_000), tries, tries, (full_ms / 2, full_ms), f"ValueError: {'x' * 488}")
-            for tries, full_ms in ((1, 20_000), (2, 40_000), (3, 60_000), (50, 60_000))
-        ),
-        (RetryLater(100_000, "busy", counts_try=False), 7, 6, (100_000, 100_000), "busy"),
-        (RetryLater(100_000, "busy", counts_try=True), 7, 7, (100_000, 100_000), "busy"),
-        (StoreUnavailableError("away"), 7, 6, (BASE_MS, 2 * BASE_MS), "away"),
-    ],
+    # what fails again waits twice as long, and a minute at most; the beginning of its error says what it was
+    *(
+        (ValueError("x" * 1_000), tries, tries, (full_ms / 2, full_ms), f"ValueError: {'x' * 488}")
+        for tries, full_ms in ((1, 20_000), (2, 40_000), (3, 60_000), (50, 60_000))
+    ),
+    (RetryLater(100_000, "busy", counts_try=False), 7, 6, (100_000, 100_000), "busy"),
+    (RetryLater(100_000, "busy", counts_try=True), 7, 7, (100_000, 100_000), "busy"),
+    (StoreUnavailableError("away"), 7, 6, (BASE_MS, 2 * BASE_MS), "away"),
 )
 async def test_what_fails_waits_by_its_error_and_its_tries(
     redis: Redis, lanes: Lanes, error: Exception, tries: int, counted: int, waits_ms: tuple[float, float], noted: str
@@ -476,8 +474,7 @@ def test_an_outage_is_waited_for_ever_longer_until_it_is_over() -> None:
 
 async def test_nothing_is_lost_when_redis_is_killed_in_the_middle(tmp_path: Path, keys: Keys) -> None:
     embedded = EmbeddedRedis(tmp_path)
-    url = await embedded.ensure_running()
-    client = await connect_redis(url, retries=2)
+    client = await connect_redis(await embedded.ensure_running(), retries=2)
     lanes = Lanes(client, keys, lease_ms=1_000, max_tries=50)
 
     async def handle(lease: Lease) -> None:
@@ -490,8 +487,7 @@ async def test_nothing_is_lost_when_redis_is_killed_in_the_middle(tmp_path: Path
             for number in range(20):
                 for name in names:
                     await lanes.enqueue(name, f"{name}/{number}", str(number))
-            info = await client.info("server")
-            os.kill(int(info["process_id"]), signal.SIGKILL)
+            os.kill(int((await client.info("server"))["process_id"]), signal.SIGKILL)
             await embedded.ensure_running()
             for name in names:
                 await until(partial(survived, lanes, name, 20))

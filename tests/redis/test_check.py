@@ -81,13 +81,11 @@ async def test_the_embedded_server_is_fit_but_for_its_clock_or_other_partitions(
 
 @corpus(
     ("name", "value", "finding"),
-    [
-        ("maxmemory-policy", "allkeys-lru", (REFUSE, "eviction_all")),
-        ("maxmemory-policy", "volatile-ttl", (REFUSE, "eviction_some")),
-        ("appendonly", "no", (REFUSE, "no_aof")),
-        ("appendfsync", "everysec", (WARN, "fsync_everysec")),
-        ("appendfsync", "no", (WARN, "fsync_no")),
-    ],
+    ("maxmemory-policy", "allkeys-lru", (REFUSE, "eviction_all")),
+    ("maxmemory-policy", "volatile-ttl", (REFUSE, "eviction_some")),
+    ("appendonly", "no", (REFUSE, "no_aof")),
+    ("appendfsync", "everysec", (WARN, "fsync_everysec")),
+    ("appendfsync", "no", (WARN, "fsync_no")),
 )
 async def test_a_server_wrongly_configured(
     redis: Redis, keys: Keys, name: str, value: str, finding: tuple[str, str]
@@ -132,19 +130,20 @@ SITUATIONS = (
 )
 
 
-@corpus(("given", "finding"), SITUATIONS)
+@corpus(("given", "finding"), *SITUATIONS)
 def test_each_situation_is_told(given: RedisFacts, finding: tuple[str, str]) -> None:
     assert found(given) == found(given, strict=False) == [finding]
 
 
-@corpus("version", ["6.2.14", "7.0.15", "8.10.2"])
+@corpus("version", "6.2.14", "7.0.15", "8.10.2")
 def test_what_is_fine_is_not_told(version: str) -> None:
     assert found(facts(redis_version=version, connected_slaves=1, maxmemory=100, used_memory=80, fsync="")) == []
 
 
 @corpus(
     ("rights", "finding"),
-    [("+@all -info -config", (WARN, "hidden")), ("+@read +time +info", (REFUSE, "selftest"))],
+    ("+@all -info -config", (WARN, "hidden")),
+    ("+@read +time +info", (REFUSE, "selftest")),
 )
 async def test_a_user_without_rights_is_refused_and_one_without_info_is_warned_of(
     redis: Redis, keys: Keys, valkey: str, rights: str, finding: tuple[str, str]

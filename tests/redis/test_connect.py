@@ -132,7 +132,7 @@ ADDRESSES: tuple[tuple[str, str, list[Any], dict[str, Any]], ...] = (
 )
 
 
-@corpus(("url", "kind", "hosts", "options"), ADDRESSES)
+@corpus(("url", "kind", "hosts", "options"), *ADDRESSES)
 def test_one_server_or_a_cluster(url: str, kind: str, hosts: list[Any], options: dict[str, Any]) -> None:
     address = parse_redis_url(url)
     assert (address.kind, list(address.hosts)) == (kind, hosts)
@@ -172,7 +172,7 @@ WRONG = (
 )
 
 
-@corpus(("url", "says"), WRONG)
+@corpus(("url", "says"), *WRONG)
 def test_what_is_wrong_is_one_sentence_without_the_password(url: str, says: str) -> None:
     with pytest.raises(SettingsError) as caught:
         parse_redis_url(url)

@@ -100,7 +100,6 @@ async def test_an_open_card_reminds_and_expires_instead_of_the_version_before(st
     [lease] = await lanes.claim("me", 0, 1)
     assert RemindDeciders.model_validate_json(lease.item.body) == RemindDeciders(version=2)
     following = await lease.commit()
-    assert following is not None
     assert (lease.lane, ExpireCard.model_validate_json(following.body)) == (ID, ExpireCard(version=2))
 
 
@@ -160,7 +159,6 @@ async def test_a_card_is_taken_back_once_by_who_says_so(store: ApprovalStore, pl
     for _ in range(2):
         assert await store.decide_cancellation(approval, "U1", TAKEN_BACK_CHOICE, 3_999) == "ok"
     taken = await store.load_approval(ID)
-    assert taken is not None
     assert (taken.state, taken.decided_by, taken.choice) == (ApprovalState.CANCELLED, "U1", "cancel")
     older = approval.model_copy(update={"version": 1})
     assert await store.decide_cancellation(older, "U1", TAKEN_BACK_CHOICE, 3_999) == "already"

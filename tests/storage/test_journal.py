@@ -164,8 +164,7 @@ async def test_a_look_at_the_last_minutes_reads_nothing_of_the_months_before(red
 
 async def test_what_is_old_goes_also_where_nothing_is_written(either: Redis, keys: Keys) -> None:
     journal = Journal(either, keys, kept_ms=3_600_000)
-    old = [keys.build_key(partition, "j") for partition in range(keys.partitions)]
-    for key in old:
+    for key in [keys.build_key(partition, "j") for partition in range(keys.partitions)]:
         await either.xadd(key, {"v": "1", "k": "step"}, id="1000-1")
     await journal.append_record("A", "step")
     assert await Journal(either, keys).delete_old_records() == 0, "a command trims nothing"

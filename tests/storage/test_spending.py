@@ -23,8 +23,8 @@ from bot.storage.runs import RunStore
 from bot.storage.spending import RETENTION_DAYS, SYSTEM, DailyUsage, UsageRow, UsageStore
 from tests.harness.budget import ELSEWHERE, PRICES, took
 from tests.harness.memory_bot import Bot, every_edge
-from tests.harness.memory_platform import DM, Edges
-from tests.harness.scripted_model import Scripted
+from tests.harness.memory_platform import DM
+from tests.harness.presses import everywhere
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
 
@@ -184,8 +184,7 @@ async def test_a_suggestion_is_on_nobodys_account(redis: Redis) -> None:
 
 
 async def test_a_suggestion_is_counted_once_wherever_its_process_dies(redis: Redis) -> None:
-    async def play(edges: Edges) -> None:
-        await redis.flushall()
+    async for edges in every_edge(redis, more_than=3):
         bot = Bot(redis, suggestions=[APPROVE] * 9, prices=PRICES)
         await bot.engine.start_request("leave", SICK, "U1", "start", bot.today())
         edges.passed = 0
@@ -194,8 +193,6 @@ async def test_a_suggestion_is_counted_once_wherever_its_process_dies(redis: Red
         shown = [one for one in bot.chat.cards("DU2") if "AI" in str(one.facts)]
         counted = sum(row.replies for row in await rows(bot))
         assert len(shown) <= counted <= 1, "asked again after a crash, what came of the first time is in no record"
-
-    assert await every_edge(play) > 3
 
 
 async def test_what_is_asked_outside_of_lanes_is_counted(redis: Redis) -> None:
@@ -233,14 +230,11 @@ class Uncounting(UsageStore):
         return ()
 
 
-async def told(redis: Redis, script: Sequence[Scripted], edges: Edges, *, careless: bool = False) -> Bot:
+async def told(bot: Bot, *, careless: bool = False) -> Bot:
     """Two people in two conversations; what can be sent is sent."""
-    await redis.flushall()
-    bot = Bot(redis, script, prices=PRICES)
-    bot.end_at(edges)
     if careless:
         turns = bot.handlers.turns
-        stores = replace(turns.stores, spending=Uncounting(redis, bot.keys, bot.clock))
+        stores = replace(turns.stores, spending=Uncounting(bot.redis, bot.keys, bot.clock))
         bot.replace_handlers(turns=replace(turns, stores=stores))
         bot.use_model(Careless(bot))
     await bot.put_message("给李四发邮件")
@@ -264,25 +258,19 @@ STORY = [
 
 
 async def test_killed_anywhere_every_reply_is_counted_once(redis: Redis) -> None:
-    async def play(edges: Edges) -> None:
-        assert await judged(await told(redis, STORY, edges))
-
-    assert await every_edge(play) > 12
+    async for bot in everywhere(redis, lambda: Bot(redis, STORY, prices=PRICES), more_than=12):
+        assert await judged(await told(bot))
 
 
 async def test_unharmed_all_that_was_asked_is_counted(redis: Redis) -> None:
-    bot = await told(redis, STORY[:4], Edges())
+    bot = await told(Bot(redis, STORY[:4], prices=PRICES))
     assert len({bot.keys.get_partition(one.conversation) for one in (DM, ELSEWHERE)}) == 2, "or it proves less"
     assert total(await rows(bot))[:4] == (60, 10, 10, 23) and sum(row.runs for row in await rows(bot)) == 2
 
 
 @pytest.mark.slow
 async def test_negative_control_counted_outside_of_the_commit_a_crash_is_found(redis: Redis) -> None:
-    verdicts: list[bool] = []
-
-    async def play(edges: Edges) -> None:
-        verdicts.append(await judged(await told(redis, STORY, edges, careless=True)))
-
-    await every_edge(play)
+    bots = everywhere(redis, lambda: Bot(redis, STORY, prices=PRICES))
+    verdicts = [await judged(await told(bot, careless=True)) async for bot in bots]
     assert verdicts[-1], "unharmed it would not be noticed"
     assert not all(verdicts)

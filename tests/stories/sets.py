@@ -35,7 +35,6 @@ async def approve_several(desk: Office) -> dict[str, Any]:
     earlier = desk.driver.homes.get(LI)
     await desk.driver.open_home(LI)
     home = await desk.until(lambda: found if (found := desk.driver.homes.get(LI)) != earlier else None)
-    assert home is not None
     assert (await desk.driver.click_view_button(LI, home["id"], "cs:several")).ok
     return (await desk.until(lambda: [m for m in desk.posts(desk.dm(LI)) if boxes(m)]))[-1]
 

@@ -233,8 +233,7 @@ async def test_a_receipt_by_hand(desk: Office, opens: Opens) -> None:
         await page.click("#list .message button", "确认")
         await page.find_said("您已确认")
         assert await page.count("#write .chosen-files li") == 0
-    task = await desk.card(desk.dm(LI), "taxi.png")
-    assert "wrong.png" not in str(task)
+    assert "wrong.png" not in str(await desk.card(desk.dm(LI), "taxi.png"))
     await desk.until(lambda: [m for m in desk.posts(desk.dm(LI)) if m.get("files")])
     async with opens("zh", DESK) as page:
         await page.type("#write textarea", "x")  # waits for the page

@@ -14,8 +14,7 @@ async def test_http_mode_from_a_message_to_a_started_request(empty: Office, redi
         await empty.says(ZHANG, "报销差旅费 500 元，审批人李四")
         await empty.press(ZHANG, await empty.card(here, "500"), "confirm")
         await empty.until(lambda: "E-0001" in empty.said(here))
-        task = await empty.card(empty.dm(LI), "E-0001")
-        assert (await empty.press(LI, task, "reject")).ok
+        assert (await empty.press(LI, await empty.card(empty.dm(LI), "E-0001"), "reject")).ok
         assert (await empty.fill(LI, opinion="请附发票")).ok, "a dialog, opened and submitted over HTTP"
         await empty.until(lambda: "请附发票" in empty.said(here))
         assert await requests_of(redis, ZHANG) == ["E-0001"]

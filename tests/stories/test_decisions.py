@@ -23,8 +23,7 @@ async def test_d_who_claims_to_be_the_approver_and_a_stranger_approve_nothing_an
     assert [one["ts"] for one in desk.cards(there)] == [card["ts"]], "and is not put in front of him again and again"
 
     await forged(desk, ZHANG, card, "approve")
-    told = await told_privately(desk, ZHANG, "李四")
-    assert "这是您自己的申请，不能由您本人审批" in told
+    assert "这是您自己的申请，不能由您本人审批" in await told_privately(desk, ZHANG, "李四")
     await forged(desk, ZHAO, card, "approve")
     assert "Only Li Si can decide this" in await told_privately(desk, ZHAO, "Li Si")
     await desk.quiet()

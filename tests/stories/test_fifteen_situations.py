@@ -126,8 +126,7 @@ async def test_decision_none_or_malformed_no_effect(valkey: str, subtests: pytes
 async def test_model_error_after_the_tool_resume_stored_state_one_effect(empty: Office) -> None:
     down: list[ModelReply | BaseException] = [ModelUnavailableError("gone")] * 200
     async with empty.opened(model=ScriptedModel([mail(), *down])):
-        card = await asked_to_mail(empty)
-        await empty.press(ZHANG, card, "send")
+        await empty.press(ZHANG, await asked_to_mail(empty), "send")
         await empty.until(lambda: "连不上语言模型" in empty.said(empty.dm(ZHANG)))
         assert len(empty.mails) == 1
     async with empty.opened(model=ScriptedModel([DONE])):
@@ -185,8 +184,7 @@ async def test_killed_in_the_tool_after_the_effect_mail_unknown_ask(empty: Offic
 
 async def test_reused_tool_call_id_asked_again(empty: Office, redis: Redis) -> None:
     """A server names every call `call_0`: 5, then 5000. The yes to 5 is no yes to 5000."""
-    model = ScriptedModel([expense(amount="5"), expense(amount="5000"), DONE])
-    async with empty.opened(model=model):
+    async with empty.opened(model=ScriptedModel([expense(amount="5"), expense(amount="5000"), DONE])):
         await empty.says(ZHANG, "报销 5 元")
         small = await empty.card(empty.dm(ZHANG), "5")
         await empty.press(ZHANG, small, "confirm")

@@ -278,16 +278,14 @@ async def test_a_message_with_a_receipt_is_made_an_expense_with_its_words_as_the
 
 async def test_edit_leaves_a_file_out_and_adds_another(desk: Office) -> None:
     await desk.says(ZHANG, CLAIM, files=[desk.driver.upload_file(ZHANG, "wrong.png", png("w"))])
-    card = await desk.card(desk.dm(ZHANG))
-    await desk.press(ZHANG, card, "edit")
+    await desk.press(ZHANG, await desk.card(desk.dm(ZHANG)), "edit")
     view = await desk.until(lambda: desk.driver.find_top_view(ZHANG))
     boxes = find_input(view, "field_receipt~2")
     assert boxes is not None and "wrong.png" in boxes["options"][0]["text"]["text"]
     right = desk.driver.upload_file(ZHANG, "right.png", png("r"))
     values = {"field_receipt": [right], "field_receipt~2": []}
     assert (await desk.driver.submit_view(ZHANG, view["id"], values)).ok
-    changed = read_message_text(await desk.card(desk.dm(ZHANG), "right.png"))
-    assert "wrong.png" not in changed
+    assert "wrong.png" not in read_message_text(await desk.card(desk.dm(ZHANG), "right.png"))
 
 
 # Retention
@@ -309,7 +307,6 @@ async def test_files_go_when_their_time_is_over_and_their_names_stay(desk: Offic
     assert await cleaner.delete_due_files() == 1 and count_files() == 1, "what is on no request goes first"
     desk.clock.offset += timedelta(days=730)
     assert await cleaner.delete_due_files() == 1 and count_files() == 0
-    told = await desk.answer(ZHANG, f"{request} 到哪了")
-    assert request in told
+    assert request in await desk.answer(ZHANG, f"{request} 到哪了")
     [file] = (await request_of(desk, request)).filled.files
     assert file.name == desk.name_file(on) and file.sha256

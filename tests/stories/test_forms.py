@@ -37,13 +37,11 @@ async def put(office: Office, **values: str | list[str]) -> None:
     """Fill in the open dialog, field by field."""
     for name, value in values.items():
         view = office.driver.find_top_view(ZHANG)
-        assert view is not None
         await office.driver.change_input(ZHANG, view["id"], name, value)
 
 
 async def submit(office: Office, **values: str | list[str]) -> Any:
     view = office.driver.find_top_view(ZHANG)
-    assert view is not None
     return await office.driver.submit_view(ZHANG, view["id"], values)
 
 
@@ -148,8 +146,7 @@ async def test_guests_get_no_form(desk: Office) -> None:
 
 
 async def test_length_balance_and_deciders_are_told_as_soon_as_the_days_are_chosen(desk: Office) -> None:
-    view = await open_form(desk)
-    assert not notes(view)
+    assert not notes(await open_form(desk))
     await put(desk, reason="看父母", leave_type="annual", start_date="2026-12-07", end_date="2026-12-16")
     await desk.until(lambda: "8 个工作日" in shown(desk))
     told = shown(desk)

@@ -257,8 +257,7 @@ async def test_decisions_are_listed_newest_first_with_details_and_pages(desk: Of
 async def test_the_language_and_the_steps_of_one_person(desk: Office) -> None:
     await open_home(desk, ZHANG)
     await press(desk, ZHANG, "cs:home:settings")
-    view = await dialog(desk, ZHANG)
-    assert view["submit"]["text"] == "保存"
+    assert (await dialog(desk, ZHANG))["submit"]["text"] == "保存"
     await submit(desk, ZHANG, language="en", steps="replies")
     await desk.until(lambda: "My Approvals" in read_home(desk, ZHANG) or "Waiting for Me" in read_home(desk, ZHANG))
     await desk.says(ZHANG, "my tasks and my requests please: 我的申请")

@@ -19,7 +19,6 @@ from tests.harness.office import ADMIN, LI, ZHANG, Office, list_buttons, read_me
 from tests.harness.programs import Ended, ctrl_c, ended, ran, started
 from tests.stories.behind import told_privately
 
-MAIL = "给李四发邮件，主题：项目进度，内容：请看一下 L-0001，谢谢"
 TWO_DAYS = "我明天起要请两天病假，肚子疼，请李四审批"
 PARTITIONS = 8
 
@@ -40,7 +39,7 @@ async def live_until_the_loss(desk: Office, folder: Path) -> dict[str, Any]:
     async with desk.opened() as bot:
         await desk.request_leave(ZHANG, TWO_DAYS)
         leave = dict(await desk.card(desk.dm(LI)))
-        await desk.says(ZHANG, MAIL)
+        await desk.says(ZHANG, "给李四发邮件，主题：项目进度，内容：请看一下 L-0001，谢谢")
         mail = await desk.card(desk.dm(ZHANG), "项目进度")
         await desk.quiet()
         copying = asyncio.create_task(succeed(desk, folder, "backup", "copy"))

@@ -18,7 +18,6 @@ from bot.core.records import EffectState
 from bot.ops.cli.run import format_banner
 from bot.ops.doctor import check_services
 from tests.harness.memory_bot import OUTSIDE, Bot, every_edge
-from tests.harness.memory_platform import Edges
 from tests.harness.scripted_model import Scripted
 from tests.stories.script import DONE, calls
 from tests.tools.mcp.running import World, set_timeout, until
@@ -52,16 +51,13 @@ async def test_killed_anywhere_in_a_press_it_is_written_once_or_said_to_be_unkno
     """The process ends between any two actions visible from outside; another one takes over."""
     seen: set[tuple[EffectState, int]] = set()
 
-    async def play(edges: Edges) -> None:
-        await redis.flushall()
+    async for edges in every_edge(redis):
         world.file.unlink(missing_ok=True)
         here = open_bot(redis, wiki, WRITE, *[DONE] * 3)
         await here.send("在 wiki 里写一个页面")
         here.edges = here.lanes.edge = here.chat.edge = edges
         await here.press(here.chat.cards()[0], "confirm")
         seen.add(((await here.load_approval()).effect, len(world.done)))
-
-    await every_edge(play)
     assert seen == {(EffectState.DONE, 1), (EffectState.UNKNOWN, 1), (EffectState.UNKNOWN, 0)}
 
 

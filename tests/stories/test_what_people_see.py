@@ -6,6 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
+from tests.harness.corpus import corpus
 from tests.harness.memory_bot import TODAY, Bot
 from tests.harness.memory_platform import DM
 from tests.harness.presses import started
@@ -65,16 +66,13 @@ async def test_of_a_withdrawal_and_a_new_start_in_one_reply_the_start_is_told_to
     assert any("撤回" not in one.title for one in bot.chat.cards()), "and the new one has its card in the same run"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("locale", "line"),
-    [
-        ("zh-CN", "**已备好：病假，2026年11月23日 周一 至 11月24日 周二，2 个工作日，审批人李四** 等待按钮确认"),
-        (
-            "en-US",
-            "**Ready: Sick leave, Mon 23 Nov to Tue 24 Nov 2026, 2 working days, approver Li Si** "
-            "— waiting for a button",
-        ),
-    ],
+    ("zh-CN", "**已备好：病假，2026年11月23日 周一 至 11月24日 周二，2 个工作日，审批人李四** 等待按钮确认"),
+    (
+        "en-US",
+        "**Ready: Sick leave, Mon 23 Nov to Tue 24 Nov 2026, 2 working days, approver Li Si** — waiting for a button",
+    ),
 )
 async def test_the_step_of_a_new_request_says_what_it_comes_to_and_who_approves(
     redis: Redis, locale: str, line: str
@@ -93,12 +91,10 @@ async def test_the_step_of_a_looked_up_request_is_where_it_stands_and_not_its_wh
     assert line == "1. **查看审批进度**：L-0001 等李四审批"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("locale", "told"),
-    [
-        ("zh-CN", "没有执行：发起申请（请假, 病假, 2026-11-23, 2026-11-24, 胃疼, U2） · 审批待办（L-0001-1, 同意）"),
-        ("en-US", "Not done: Start a request (leave, Sick leave, 2026-11-23, 2026-11-24, 胃疼, U2) · Decide a task"),
-    ],
+    ("zh-CN", "没有执行：发起申请（请假, 病假, 2026-11-23, 2026-11-24, 胃疼, U2） · 审批待办（L-0001-1, 同意）"),
+    ("en-US", "Not done: Start a request (leave, Sick leave, 2026-11-23, 2026-11-24, 胃疼, U2) · Decide a task"),
 )
 async def test_what_was_not_done_is_told_without_codes(redis: Redis, locale: str, told: str) -> None:
     email = ("send_email", {"to": ["U2"], "subject": "早会", "body": "明天八点。"})

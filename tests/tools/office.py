@@ -80,7 +80,6 @@ class Office:
 
     async def plan(self, person: Person, tool: str, /, **args: Any) -> Proposal:
         card = known(tool)
-        assert card.prepare is not None
         plan: Proposal = await seen(card, card.prepare(self.use(person), card.args.model_validate(args)))
         return plan
 

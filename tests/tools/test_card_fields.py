@@ -43,13 +43,11 @@ async def test_the_balance_is_shown_and_everybody_who_decides_or_is_told_is_on_t
 
 @corpus(
     ("said", "amount", "is_same"),
-    [
-        ("100.00", "100", True),
-        ("100", "100.00", True),
-        ("10", "1.0", False),
-        ("100", "1", False),
-        ("1.50", "1.5", True),
-    ],
+    ("100.00", "100", True),
+    ("100", "100.00", True),
+    ("10", "1.0", False),
+    ("100", "1", False),
+    ("1.50", "1.5", True),
 )
 def test_an_amount_that_a_model_has_read_is_compared_as_a_number(said: str, amount: str, is_same: bool) -> None:
     receipt = AttachedFile(id="F1", name="r.png", reading={"amount": amount, "currency": "CNY"})

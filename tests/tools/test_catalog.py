@@ -21,7 +21,7 @@ OF_COMMANDS = {"not_movable", "not_ready", "tool_failed"}
 """Errors of administrators' commands, which no tool raises; and that of a tool which is written wrongly."""
 
 
-@corpus("tool", TOOLS)
+@corpus("tool", *TOOLS)
 def test_an_example_fits_and_arguments_have_names_that_say_nothing_of_the_caller(tool: Tool) -> None:
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", tool.name)
     for code, advice in tool.errors.items():

@@ -56,14 +56,12 @@ def test_an_emoji_and_a_word_stay_as_they_are_and_ends_of_lines_are_no_secret() 
 
 @corpus(
     ("hidden", "shown"),
-    [
-        ("🏴" + "".join(chr(0xE0000 + ord(c)) for c in "obey") + "\U000e007f", "🏴⟨U+E006F⟩⟨U+E0062⟩"),
-        ("😀" + "\U000e0041" * 3, "😀⟨U+E0041⟩"),
-        ("→\u200d→", "→⟨U+200D⟩→"),
-        ("👍" + "\u200d👍" * 9, "⟨U+200D⟩"),
-        ("😀\ufe0f\ufe0f", "😀\ufe0f⟨U+FE0F⟩"),
-        ("pay 1\ufe0f00", "1⟨U+FE0F⟩00"),
-    ],
+    ("🏴" + "".join(chr(0xE0000 + ord(c)) for c in "obey") + "\U000e007f", "🏴⟨U+E006F⟩⟨U+E0062⟩"),
+    ("😀" + "\U000e0041" * 3, "😀⟨U+E0041⟩"),
+    ("→\u200d→", "→⟨U+200D⟩→"),
+    ("👍" + "\u200d👍" * 9, "⟨U+200D⟩"),
+    ("😀\ufe0f\ufe0f", "😀\ufe0f⟨U+FE0F⟩"),
+    ("pay 1\ufe0f00", "1⟨U+FE0F⟩00"),
 )
 def test_nothing_hides_in_what_looks_like_an_emoji(hidden: str, shown: str) -> None:
     assert shown in show_invisible(hidden)
@@ -79,7 +77,7 @@ def test_what_is_shown_has_nothing_invisible_and_all_that_is_visible(text: str) 
         assert shown == removed == text.replace("\r\n", "\n")
 
 
-@corpus("work", [has_invisible, remove_invisible, show_invisible])
+@corpus("work", has_invisible, remove_invisible, show_invisible)
 def test_forty_thousand_characters_take_no_time(work: Callable[[str], object]) -> None:
     seeds = ["a\u200b", "😀\u200d", "🏴\U000e0067", "\ufe0f", "1\ufe0f", "م\u200c", "\r\n", "\x00"]
     taken = []

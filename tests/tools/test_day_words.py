@@ -52,14 +52,12 @@ def test_a_period_names_both_days_and_says_one_year_once(first: date, length: in
 
 @corpus(
     ("first", "last", "halves", "language", "words"),
-    [
-        ("2026-12-07", "2026-12-07", ("", ""), "zh", "2026年12月7日 周一"),
-        ("2026-12-07", "2026-12-07", ("下午", ""), "zh", "2026年12月7日 周一下午"),
-        ("2026-12-07", "2026-12-18", ("下午", "上午"), "zh", "2026年12月7日 周一下午 至 12月18日 周五上午"),
-        ("2026-12-07", "2026-12-07", ("", "AM"), "en", "Mon 7 Dec 2026 (AM)"),
-        ("2026-12-07", "2026-12-18", ("PM", ""), "en", "Mon 7 Dec (PM) to Fri 18 Dec 2026"),
-        ("2026-12-31", "2027-01-04", ("", "AM"), "en", "Thu 31 Dec 2026 to Mon 4 Jan 2027 (AM)"),
-    ],
+    ("2026-12-07", "2026-12-07", ("", ""), "zh", "2026年12月7日 周一"),
+    ("2026-12-07", "2026-12-07", ("下午", ""), "zh", "2026年12月7日 周一下午"),
+    ("2026-12-07", "2026-12-18", ("下午", "上午"), "zh", "2026年12月7日 周一下午 至 12月18日 周五上午"),
+    ("2026-12-07", "2026-12-07", ("", "AM"), "en", "Mon 7 Dec 2026 (AM)"),
+    ("2026-12-07", "2026-12-18", ("PM", ""), "en", "Mon 7 Dec (PM) to Fri 18 Dec 2026"),
+    ("2026-12-31", "2027-01-04", ("", "AM"), "en", "Thu 31 Dec 2026 to Mon 4 Jan 2027 (AM)"),
 )
 def test_it_reads_as_people_write(first: str, last: str, halves: tuple[str, str], language: str, words: str) -> None:
     assert format_period_words(first, last, halves, language) == words

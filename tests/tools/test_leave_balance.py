@@ -16,7 +16,6 @@ from tools.workflow.process.definition import load_shipped_processes
 
 DAYS = {"start_date": "2026-11-23", "end_date": "2026-11-24"}
 TWO_DAYS = {"leave_type": "annual", **DAYS, "reason": "x", "approver": "李四"}
-NEXT_YEAR = {**TWO_DAYS, "start_date": "2027-03-01", "end_date": "2027-03-01"}
 SICK = {**TWO_DAYS, "leave_type": "sick", "start_date": "2026-12-01", "end_date": "2026-12-02"}
 
 
@@ -39,7 +38,7 @@ async def test_what_is_approved_and_what_waits_is_taken_from_the_year() -> None:
 
 async def test_each_year_and_everybody_has_their_own() -> None:
     there = office()
-    await there.start(NEXT_YEAR)
+    await there.start({**TWO_DAYS, "start_date": "2027-03-01", "end_date": "2027-03-01"})
     assert [one["left"] for one in (await there.look(ZHANG, "leave_balance"))["balances"]] == ["10"]
     assert [one["left"] for one in (await there.look(ZHANG, "leave_balance", year=2027))["balances"]] == ["9"]
     assert [one["left"] for one in (await there.look(LI, "leave_balance", year=2027))["balances"]] == ["10"]

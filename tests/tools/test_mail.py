@@ -83,27 +83,25 @@ async def test_to_the_assignee_of_a_task() -> None:
 
 @corpus(
     ("change", "code", "field", "name"),
-    [
-        ({"to": ""}, "no_recipient", "to", None),
-        ({"to": " ", "task_id": " "}, "no_recipient", "to", None),
-        ({"to": []}, "no_recipient", "to", None),
-        ({"to": [" "]}, "no_recipient", "to", None),
-        ({"to": "nobody"}, "unknown_person", "to", "nobody"),
-        ({"to": "someone@elsewhere.example"}, "unknown_person", "to", "someone@elsewhere.example"),
-        ({"to": "Li"}, "ambiguous_person", "to", "Li"),
-        ({"to": ZHAO.id}, "no_address", "", {"zh": "赵六", "en": "Zhao Liu"}),
-        ({"to": ["李四", ZHAO.id]}, "no_address", "", {"zh": "赵六", "en": "Zhao Liu"}),
-        ({"to": ["李四", "nobody"]}, "unknown_person", "to", "nobody"),
-        ({"to": "李四、nobody"}, "unknown_person", "to", "nobody"),
-        ({"to": "nobody、李四"}, "unknown_person", "to", "nobody"),
-        ({"to": "nobody、"}, "unknown_person", "to", "nobody、"),
-        ({"to": "、nobody"}, "unknown_person", "to", "、nobody"),
-        ({"to": "李四、Li"}, "ambiguous_person", "to", "Li"),
-        ({"body": "请用户提供邮件内容"}, "template_mail", "body", None),
-        ({"body": ""}, "empty_mail", "body", None),
-        ({"subject": "a\nBcc: b@example.com"}, "bad_subject", "subject", None),
-        ({"subject": "=?utf-8?q?=E2=80=8B?= hello"}, "bad_subject", "subject", None),
-    ],
+    ({"to": ""}, "no_recipient", "to", None),
+    ({"to": " ", "task_id": " "}, "no_recipient", "to", None),
+    ({"to": []}, "no_recipient", "to", None),
+    ({"to": [" "]}, "no_recipient", "to", None),
+    ({"to": "nobody"}, "unknown_person", "to", "nobody"),
+    ({"to": "someone@elsewhere.example"}, "unknown_person", "to", "someone@elsewhere.example"),
+    ({"to": "Li"}, "ambiguous_person", "to", "Li"),
+    ({"to": ZHAO.id}, "no_address", "", {"zh": "赵六", "en": "Zhao Liu"}),
+    ({"to": ["李四", ZHAO.id]}, "no_address", "", {"zh": "赵六", "en": "Zhao Liu"}),
+    ({"to": ["李四", "nobody"]}, "unknown_person", "to", "nobody"),
+    ({"to": "李四、nobody"}, "unknown_person", "to", "nobody"),
+    ({"to": "nobody、李四"}, "unknown_person", "to", "nobody"),
+    ({"to": "nobody、"}, "unknown_person", "to", "nobody、"),
+    ({"to": "、nobody"}, "unknown_person", "to", "、nobody"),
+    ({"to": "李四、Li"}, "ambiguous_person", "to", "Li"),
+    ({"body": "请用户提供邮件内容"}, "template_mail", "body", None),
+    ({"body": ""}, "empty_mail", "body", None),
+    ({"subject": "a\nBcc: b@example.com"}, "bad_subject", "subject", None),
+    ({"subject": "=?utf-8?q?=E2=80=8B?= hello"}, "bad_subject", "subject", None),
 )
 async def test_no_card_for_what_cannot_be_sent_and_what_is_wrong_is_named(
     change: dict[str, object], code: str, field: str, name: str | dict[str, str] | None
@@ -135,7 +133,7 @@ EVIL = [
 ]  # fmt: skip
 
 
-@corpus("name", EVIL)
+@corpus("name", *EVIL)
 async def test_no_name_writes_a_header_or_a_line(name: str) -> None:
     there = office()
     author = ZHANG.model_copy(update={"name": name})
@@ -397,8 +395,7 @@ async def test_the_envelope_says_from_whom_to_whom_and_the_headers_that_a_progra
         await SmtpMailer(there.url, sender).send_mail(LI, "s", "b", "<x@y>", "张三 <zhangsan@example.com>")
         await there.send()
     first, second = map(parsed, there.received)
-    envelope = ["MAIL FROM:<bot@example.com>", "RCPT TO:<lisi@example.com>"]
-    assert there.list_commands("MAIL", "RCPT") == 2 * envelope
+    assert there.list_commands("MAIL", "RCPT") == 2 * ["MAIL FROM:<bot@example.com>", "RCPT TO:<lisi@example.com>"]
     assert (first["From"], first["Reply-To"]) == (sender, "张三 <zhangsan@example.com>")
     assert "Reply-To" not in second
     assert before <= first["Date"].datetime <= datetime.now(UTC)
@@ -429,14 +426,12 @@ async def test_smtps_says_nothing_in_the_clear() -> None:
 
 @corpus(
     ("answers", "code"),
-    [
-        ({"greeting": "554 go away"}, "mail_refused"), ({"greeting": "421 too busy"}, "mail_later"),
-        ({"greeting": None}, "mail_down"), ({"MAIL": "550 no"}, "mail_refused"), ({"MAIL": None}, "mail_down"),
-        ({"RCPT": "550 nobody here"}, "mail_refused"), ({"RCPT": None}, "mail_down"),
-        ({"RCPT": "450 4.2.0 greylisted"}, "mail_later"), ({"MAIL": "451 later"}, "mail_later"),
-        ({"DATA": "451 later"}, "mail_later"), ({"text": "452 no room now"}, "mail_later"),
-        ({"text": "421 going down"}, "mail_later"), ({"text": "552 too big"}, "mail_refused"), ({}, ""),
-    ],
+    ({"greeting": "554 go away"}, "mail_refused"), ({"greeting": "421 too busy"}, "mail_later"),
+    ({"greeting": None}, "mail_down"), ({"MAIL": "550 no"}, "mail_refused"), ({"MAIL": None}, "mail_down"),
+    ({"RCPT": "550 nobody here"}, "mail_refused"), ({"RCPT": None}, "mail_down"),
+    ({"RCPT": "450 4.2.0 greylisted"}, "mail_later"), ({"MAIL": "451 later"}, "mail_later"),
+    ({"DATA": "451 later"}, "mail_later"), ({"text": "452 no room now"}, "mail_later"),
+    ({"text": "421 going down"}, "mail_later"), ({"text": "552 too big"}, "mail_refused"), ({}, ""),
 )  # fmt: skip
 async def test_surely_not_sent_and_what_a_look_at_the_server_finds(answers: dict[str, str | None], code: str) -> None:
     async with server(**answers) as there:
@@ -462,13 +457,11 @@ async def test_a_silent_server_is_given_up_and_so_is_one_that_is_not_there() -> 
 
 @corpus(
     ("url", "start_tls"),
-    [
-        ("smtp://me:secret@mail.example.com", True),
-        ("smtp://mail.example.com", None),
-        ("smtp://me:secret@127.0.0.1", None),
-        ("smtp://me:secret@localhost", None),
-        ("smtps://me:secret@mail.example.com", False),
-    ],
+    ("smtp://me:secret@mail.example.com", True),
+    ("smtp://mail.example.com", None),
+    ("smtp://me:secret@127.0.0.1", None),
+    ("smtp://me:secret@localhost", None),
+    ("smtps://me:secret@mail.example.com", False),
 )
 def test_encryption_is_demanded_where_a_password_travels_and_else_taken_where_offered(url: str, start_tls: Any) -> None:
     """`None`: where it is offered. An `smtps` connection is encrypted from the beginning."""
@@ -531,14 +524,12 @@ async def test_nobody_knows_what_a_server_did_that_goes_or_says_something_odd_af
 
 @corpus(
     "text",
-    [
-        "请用户提供邮件内容", "请用户提供", "请提供邮件内容", "等待用户补充邮件正文", "需要您提供邮件的主题和内容",
-        "邮件内容待定", "待补充", "TBD", "[TBD]", "TODO", "N/A", "……无……", "Dear [Your name], thanks",
-        "Dear [Name],\nplease see below.", "Hi {{name}}, how are you?", "Hello ${name}", "Hello <recipient>",
-        "Lorem ipsum dolor sit amet", "【请填写内容】", "[姓名] 你好", "你好，此处填写正文", "（待补充）",
-        "Ask the user for the content", "The user should provide the text.", "Please provide the email content",
-        "email body here", "Content to be provided", "Kind regards, XXXX",
-    ],
+    "请用户提供邮件内容", "请用户提供", "请提供邮件内容", "等待用户补充邮件正文", "需要您提供邮件的主题和内容",
+    "邮件内容待定", "待补充", "TBD", "[TBD]", "TODO", "N/A", "……无……", "Dear [Your name], thanks",
+    "Dear [Name],\nplease see below.", "Hi {{name}}, how are you?", "Hello ${name}", "Hello <recipient>",
+    "Lorem ipsum dolor sit amet", "【请填写内容】", "[姓名] 你好", "你好，此处填写正文", "（待补充）",
+    "Ask the user for the content", "The user should provide the text.", "Please provide the email content",
+    "email body here", "Content to be provided", "Kind regards, XXXX",
 )  # fmt: skip
 def test_templates_are_refused(text: str) -> None:
     assert is_template(text)
@@ -546,13 +537,11 @@ def test_templates_are_refused(text: str) -> None:
 
 @corpus(
     "text",
-    [
-        "李四你好，请假申请 L-0012 还在等你审批，麻烦看一下。", "【请假通知】张三 11 月 23 日请假",
-        "Please provide the content of the quarterly report by Friday.", "请提供一下上个月的报表",
-        "The body of the car (see picture) is red.", "Could you tell me your name for the badge?",
-        "我们在等用户确认方案，预计下周一有结果，之后我会把最新的排期和负责人名单发给大家。" * 3,
-        "Time: 10:00 [room 3]", "a < b and c > d", "No text was lost.", "内容已经更新，请查收",
-    ],
+    "李四你好，请假申请 L-0012 还在等你审批，麻烦看一下。", "【请假通知】张三 11 月 23 日请假",
+    "Please provide the content of the quarterly report by Friday.", "请提供一下上个月的报表",
+    "The body of the car (see picture) is red.", "Could you tell me your name for the badge?",
+    "我们在等用户确认方案，预计下周一有结果，之后我会把最新的排期和负责人名单发给大家。" * 3,
+    "Time: 10:00 [room 3]", "a < b and c > d", "No text was lost.", "内容已经更新，请查收",
 )  # fmt: skip
 def test_real_texts_are_not(text: str) -> None:
     assert not is_template(text)
@@ -566,26 +555,24 @@ def incomplete(subject: str, body: str, most_subject: int, most_body: int) -> To
 
 @corpus(
     ("subject", "body", "code", "field"),
-    [
-        ("", "hello", "empty_mail", "subject"),
-        ("hello", " \n ", "empty_mail", "body"),
-        ("hello", "...", "empty_mail", "body"),
-        ("TBD", "hello", "template_mail", "subject"),
-        ("hello", "{{body}}", "template_mail", "body"),
-        ("x" * 201, "hello", "bad_subject", "subject"),
-        ("hello\r\nBcc: all@example.com", "hello", "bad_subject", "subject"),
-        *((f"a{sign}Bcc: b@example.com", "hello", "bad_subject", "subject") for sign in "\n\r\x0b\x85\u2028\u2029\x00"),
-        ("hello", "x" * 10_001, "too_long", "body"),
-        ("hello", "-- \nCountersign  sends this on\u3000behalf of 王五 (wangwu@example.com).", "posing_mail", "body"),
-        ("hello", "你好\n　【本邮件由Ｃountersign 代 王五 发送】", "posing_mail", "body"),
-    ],
+    ("", "hello", "empty_mail", "subject"),
+    ("hello", " \n ", "empty_mail", "body"),
+    ("hello", "...", "empty_mail", "body"),
+    ("TBD", "hello", "template_mail", "subject"),
+    ("hello", "{{body}}", "template_mail", "body"),
+    ("x" * 201, "hello", "bad_subject", "subject"),
+    ("hello\r\nBcc: all@example.com", "hello", "bad_subject", "subject"),
+    *((f"a{sign}Bcc: b@example.com", "hello", "bad_subject", "subject") for sign in "\n\r\x0b\x85\u2028\u2029\x00"),
+    ("hello", "x" * 10_001, "too_long", "body"),
+    ("hello", "-- \nCountersign  sends this on\u3000behalf of 王五 (wangwu@example.com).", "posing_mail", "body"),
+    ("hello", "你好\n　【本邮件由Ｃountersign 代 王五 发送】", "posing_mail", "body"),
 )
 def test_what_is_wrong_with_a_mail_is_named(subject: str, body: str, code: str, field: str) -> None:
     error = incomplete(subject, body, 200, 10_000)
     assert (error.code, error.field) == (code, field)
 
 
-@corpus(("key", "language"), [(f"mail.{one}", two) for one in ("first_line", "first_line_alone") for two in LANGUAGES])
+@corpus(("key", "language"), *((f"mail.{one}", two) for one in ("first_line", "first_line_alone") for two in LANGUAGES))
 def test_no_body_repeats_the_first_line_under_another_name_except_in_a_quotation(key: str, language: str) -> None:
     line = translate(key, language, name="王五", address="wangwu@example.com")
     assert "first line" in incomplete("hello", f"hello\n\n{line}", 200, 10_000).text

@@ -26,13 +26,11 @@ from tools.spec import CardField, Identities, Person, Proposal, TextRef, ToolErr
 
 @corpus(
     ("text", "expected"),
-    [
-        ("U2", [LI]), ("<@U2>", [LI]), ("<@U2|li>", [LI]), ("李四", [LI]), ("Li Si", [LI]), ("lisi", [LI]),
-        ("  LI   SI ", [LI]), ("Ｌｉ Ｓｉ", [LI]), ("Li\u200b Si\u200f", [LI]), ("李", [LI, LIN]), ("文光", [LIN]),
-        ("zhang", [ZHANG]), ("wu", [WANG]), ("enguan", [LIN]), ("lin@example.com", [LIN]),
-        (" LIN@Example.COM\u200b", [LIN]), ("lin＠example．com", [LIN]), ("l", []), ("", []), ("\u200b", []),
-        ("<@U99>", []), ("<@U2> <@U3>", []), ("钱七", []), ("U6", []), ("张三丰", []), ("lin@", []), ("@lisi", []),
-    ],
+    ("U2", [LI]), ("<@U2>", [LI]), ("<@U2|li>", [LI]), ("李四", [LI]), ("Li Si", [LI]), ("lisi", [LI]),
+    ("  LI   SI ", [LI]), ("Ｌｉ Ｓｉ", [LI]), ("Li\u200b Si\u200f", [LI]), ("李", [LI, LIN]), ("文光", [LIN]),
+    ("zhang", [ZHANG]), ("wu", [WANG]), ("enguan", [LIN]), ("lin@example.com", [LIN]),
+    (" LIN@Example.COM\u200b", [LIN]), ("lin＠example．com", [LIN]), ("l", []), ("", []), ("\u200b", []),
+    ("<@U99>", []), ("<@U2> <@U3>", []), ("钱七", []), ("U6", []), ("张三丰", []), ("lin@", []), ("@lisi", []),
 )  # fmt: skip
 def test_finding(text: str, expected: list[Person]) -> None:
     found = find_people(PEOPLE, text)
@@ -49,10 +47,8 @@ def asked(people: tuple[Person, ...], text: str) -> ToolError:
 
 @corpus(
     ("short", "long", "typed"),
-    [
-        ("李四", "李四光", "李四"), ("Wang", "Wang Wu", "Wang"), ("Wu", "Wang Wu", "wu"), ("小明", "王小明", "小明"),
-        ("W", "Wang Wu", "W"), ("O'Neil", "O'Neill", "o'neil"),
-    ],
+    ("李四", "李四光", "李四"), ("Wang", "Wang Wu", "Wang"), ("Wu", "Wang Wu", "wu"), ("小明", "王小明", "小明"),
+    ("W", "Wang Wu", "W"), ("O'Neil", "O'Neill", "o'neil"),
 )  # fmt: skip
 def test_an_exact_name_never_wins_over_another_in_which_it_stands(short: str, long: str, typed: str) -> None:
     one, other = Person(id="P1", name=short), Person(id="P2", name=long)
@@ -201,20 +197,18 @@ def test_it_is_made_again_for_another_list_only_and_what_may_change_is_not_remem
 
 @corpus(
     ("name", "others", "zh", "en"),
-    [
-        ("李四", ("Li Si", "lisi"), "李四", "Li Si"),
-        ("Li Si", ("李四", "lisi"), "李四", "Li Si"),
-        ("Ann Smith", ("ann",), "Ann Smith", "Ann Smith"),
-        ("李四", ("lisi",), "李四", "李四"),
-        ("李四", ("lisi@example.com", "U02LI77"), "李四", "李四"),
-        ("李四", ("Li\u200b Si",), "李四", "李四"),
-        ("李四", ("老板（代理）", "Chef 4"), "李四", "李四"),
-        ("Jürgen Groß", ("Jurgen",), "Jürgen Groß", "Jürgen Groß"),
-        ("O’Neil", (), "O’Neil", "O’Neil"),
-        ("Олег", ("Oleg",), "Олег", "Oleg"),
-        ("Ab", (), "Ab", "Ab"),
-        ("李四", ("<!channel>", "*Boss*", "Li\nSi"), "李四", "李四"),
-    ],
+    ("李四", ("Li Si", "lisi"), "李四", "Li Si"),
+    ("Li Si", ("李四", "lisi"), "李四", "Li Si"),
+    ("Ann Smith", ("ann",), "Ann Smith", "Ann Smith"),
+    ("李四", ("lisi",), "李四", "李四"),
+    ("李四", ("lisi@example.com", "U02LI77"), "李四", "李四"),
+    ("李四", ("Li\u200b Si",), "李四", "李四"),
+    ("李四", ("老板（代理）", "Chef 4"), "李四", "李四"),
+    ("Jürgen Groß", ("Jurgen",), "Jürgen Groß", "Jürgen Groß"),
+    ("O’Neil", (), "O’Neil", "O’Neil"),
+    ("Олег", ("Oleg",), "Олег", "Oleg"),
+    ("Ab", (), "Ab", "Ab"),
+    ("李四", ("<!channel>", "*Boss*", "Li\nSi"), "李四", "李四"),
 )
 def test_a_name_in_the_readers_script(name: str, others: tuple[str, ...], zh: str, en: str) -> None:
     person = Person(id="U1", name=name, names=others)
@@ -240,7 +234,7 @@ def attacked(*impostors: Person) -> Office:
     return there
 
 
-@corpus("impostor", [ADDRESS, FULL_WIDTH])
+@corpus("impostor", ADDRESS, FULL_WIDTH)
 async def test_an_address_means_its_owner_wherever_a_person_is_named(impostor: Person) -> None:
     there, address = attacked(impostor), "lisi@example.com"
     await there.do(ZHANG, "send_email", "send", to=address, **MAIL)
@@ -261,14 +255,11 @@ async def test_an_address_means_its_owner_wherever_a_person_is_named(impostor: P
 
 @corpus(
     ("impostor", "typed"),
-    [
-        (SHORT, "Wang"), (SHORT, "wang"), (CYRILLIC, "Li Si"), (CYRILLIC, "Lі Sі"), (ZERO_WIDTH, "Li Si"),
-        (ZERO_WIDTH, "Li\u200b Si"), (CAPITAL, "zhangsan"), (CAPITAL, "Iisi"),
-    ],
+    (SHORT, "Wang"), (SHORT, "wang"), (CYRILLIC, "Li Si"), (CYRILLIC, "Lі Sі"), (ZERO_WIDTH, "Li Si"),
+    (ZERO_WIDTH, "Li\u200b Si"), (CAPITAL, "zhangsan"), (CAPITAL, "Iisi"),
 )  # fmt: skip
 async def test_whoever_may_be_mistaken_is_asked_about(impostor: Person, typed: str) -> None:
-    there = attacked(impostor)
-    error = await refused(there.plan(ZHAO, "send_email", to=typed, **MAIL))
+    error = await refused(attacked(impostor).plan(ZHAO, "send_email", to=typed, **MAIL))
     assert (error.code, error.ask) == ("ambiguous_person", True)
     assert impostor.id in error.text, "what is asked shows everybody who may be meant"
 
@@ -300,15 +291,13 @@ async def test_every_person_that_a_card_names_can_be_checked() -> None:
 
 @corpus(
     ("other", "shared", "misleading"),
-    [
-        ({"name": "Bob"}, False, False),
-        ({"name": "李四"}, True, False),
-        ({"name": "Bob", "names": ("Lі Sі",)}, True, False),
-        ({"name": "Bob", "names": ("L\u200bi Si",)}, True, True),
-        ({"name": "lisi@example.com"}, True, True),
-        ({"name": "Bob", "names": ("U02LISI00",)}, False, True),
-        ({"name": "李四", "active": False}, True, False),
-    ],
+    ({"name": "Bob"}, False, False),
+    ({"name": "李四"}, True, False),
+    ({"name": "Bob", "names": ("Lі Sі",)}, True, False),
+    ({"name": "Bob", "names": ("L\u200bi Si",)}, True, True),
+    ({"name": "lisi@example.com"}, True, True),
+    ({"name": "Bob", "names": ("U02LISI00",)}, False, True),
+    ({"name": "李四", "active": False}, True, False),
 )
 async def test_who_may_be_mistaken_is_marked(other: dict[str, object], shared: bool, misleading: bool) -> None:
     there = office()
@@ -335,7 +324,7 @@ FEISHU_ID = "ou_2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b02"
 FILE = "om_dc13264520392913993dd051dba21dcf/file/file_v3_00ab_12345678-90ab-cdef-1234-567890abcdeg"
 
 
-@corpus("id", ["W012A3CDE", FEISHU_ID, "ou_84aad35d084aa403a838cf73ee18467"])
+@corpus("id", "W012A3CDE", FEISHU_ID, "ou_84aad35d084aa403a838cf73ee18467")
 def test_ids_of_people_are_known_and_can_be_mentioned(id: str) -> None:
     assert PERSON_ID.fullmatch(id)
     for one in (id, "U02LI"):
@@ -352,7 +341,7 @@ def test_ids_of_files_are_known_and_other_words_and_addresses_are_no_ids() -> No
     assert not [one for one in addresses if FILE_ID.fullmatch(one)]
 
 
-@corpus("id", ["U02LI5678", FEISHU_ID])
+@corpus("id", "U02LI5678", FEISHU_ID)
 def test_an_id_as_a_name_is_certainly_nobody(id: str) -> None:
     """Control: a plain name finds its person, and an id its own."""
     li, poser = Person(id=id, name="李四"), Person(id=id[:-1] + "9", name=id, names=(id,))

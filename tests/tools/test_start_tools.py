@@ -33,7 +33,6 @@ FOR_DAYS = {name: text for name, text in LONG.items() if name != "end_date"}
 
 async def plan(there: Office, tool: str, given: Mapping[str, Any], person: Person = ZHANG) -> Proposal:
     card = (await starts(there))[tool]
-    assert card.prepare is not None
     return await card.prepare(there.use(person), validate_args(card.args, given))
 
 
@@ -44,7 +43,9 @@ def renamed(process: Process, key: str) -> Process:
 
 @corpus(
     ("tool", "key", "form"),
-    [("start_leave", "leave", LONG), ("start_leave", "leave", SHORT), ("start_expense", "expense", TAXI)],
+    ("start_leave", "leave", LONG),
+    ("start_leave", "leave", SHORT),
+    ("start_expense", "expense", TAXI),
 )
 async def test_it_is_start_process_in_other_words(tool: str, key: str, form: dict[str, str]) -> None:
     there = office()
@@ -53,8 +54,7 @@ async def test_it_is_start_process_in_other_words(tool: str, key: str, form: dic
     call, result, _ = await called(there, tool, dict(form))
     assert (call.tool, call.status, call.args) == ("start_process", CallStatus.AWAITING, general.args)
     assert result == general, "whoever reads an old card, and whoever reads this one, reads the same"
-    outcome = await there.press(ZHANG, "start_process", result, "confirm")
-    assert outcome.data["request"].endswith("-0001")
+    assert (await there.press(ZHANG, "start_process", result, "confirm")).data["request"].endswith("-0001")
 
 
 async def test_its_schema_is_the_form() -> None:
@@ -82,8 +82,7 @@ async def test_what_models_write_for_values_is_understood() -> None:
     assert (await plan(there, "start_expense", loose)).args["form"]["cc"] == f"{LIN.id},{WANG.id}"
     wrapped = {"process": "expense", "form": loose}
     assert await plan(there, "start_expense", wrapped) == await plan(there, "start_expense", loose)
-    odd = {**TAXI, "reason": {"a": "b"}}
-    assert (await refused(plan(there, "start_expense", odd))).code == "bad_arguments"
+    assert (await refused(plan(there, "start_expense", {**TAXI, "reason": {"a": "b"}}))).code == "bad_arguments"
     fields = {name: text for name, text in LONG.items() if name != "reason"}
     nested = await there.plan(ZHANG, "start_process", process="leave", form=LONG)
     assert await there.plan(ZHANG, "start_process", process="leave", form={"reason": "胃疼"}, **fields) == nested
@@ -221,8 +220,7 @@ async def test_a_process_that_is_deployed_while_the_bot_runs_has_its_tool(monkey
 
 
 async def test_of_many_processes_some_are_left_to_the_general_tool() -> None:
-    there = office(processes=[renamed(EXPENSE, f"kind_{n}") for n in range(MAX_TOOLS + 2)])
-    made = await starts(there)
+    made = await starts(office(processes=[renamed(EXPENSE, f"kind_{n}") for n in range(MAX_TOOLS + 2)]))
     assert len(made) == MAX_TOOLS and not made.is_complete
     odd = await starts(office(processes=[renamed(EXPENSE, "process"), renamed(LEAVE, "请假")]))
     assert len(odd) == 0 and not odd.is_complete, "a name that is taken, or that endpoints do not take"

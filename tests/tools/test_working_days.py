@@ -47,15 +47,13 @@ async def test_the_company_s_own_calendar_counts_and_its_days_off_have_no_name()
 
 @corpus(
     ("tool", "args", "code"),
-    [
-        ("working_days", {"start_date": "tomorrow"}, "no_such_day"),
-        ("working_days", {"start_date": "2026-02-30"}, "no_such_day"),
-        ("working_days", {"start_date": "1999-12-31"}, "no_calendar"),
-        ("working_days", {"start_date": "2026-11-20", "end_date": "2026-11-19"}, "end_before_start"),
-        ("working_days", {"start_date": "2026-01-01", "end_date": "2028-01-01"}, "span_too_long"),
-        ("add_working_days", {"day": "9999-12-31", "count": 1}, "no_calendar"),
-        ("add_working_days", {"day": "2100-12-31", "count": 366}, "no_calendar"),
-    ],
+    ("working_days", {"start_date": "tomorrow"}, "no_such_day"),
+    ("working_days", {"start_date": "2026-02-30"}, "no_such_day"),
+    ("working_days", {"start_date": "1999-12-31"}, "no_calendar"),
+    ("working_days", {"start_date": "2026-11-20", "end_date": "2026-11-19"}, "end_before_start"),
+    ("working_days", {"start_date": "2026-01-01", "end_date": "2028-01-01"}, "span_too_long"),
+    ("add_working_days", {"day": "9999-12-31", "count": 1}, "no_calendar"),
+    ("add_working_days", {"day": "2100-12-31", "count": 366}, "no_calendar"),
 )
 async def test_what_cannot_be_counted_is_refused(tool: str, args: dict[str, str], code: str) -> None:
     assert (await refused(office().look(ZHANG, tool, **args))).code == code

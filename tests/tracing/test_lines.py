@@ -44,8 +44,7 @@ async def test_an_expired_card_and_one_renewed_later(redis: Redis) -> None:
     bot = Bot(redis, [mail(), DONE])
     await bot.send("发邮件")
     bot.now_offset = timedelta(hours=100)
-    card = await bot.load_approval()
-    await bot.handle_work(card.id, "late", '{"kind": "expire_card", "version": 1}')
+    await bot.handle_work((await bot.load_approval()).id, "late", '{"kind": "expire_card", "version": 1}')
     [run] = bot.ended_runs
     told = await line(bot, run)
     assert told.steps[0].status == "expired" and told.outcome == "final"
@@ -57,10 +56,7 @@ async def test_an_expired_card_and_one_renewed_later(redis: Redis) -> None:
 
 
 async def test_a_run_that_was_given_up_says_so(redis: Redis) -> None:
-    async def breaks(messages: object) -> Any:
-        raise ZeroDivisionError
-
-    bot = Bot(redis, [calls(("list_people", {})), *[breaks] * 99])
+    bot = Bot(redis, [calls(("list_people", {})), *[ZeroDivisionError()] * 99])
     await bot.send("看看")
     told = await line(bot, bot.ended_runs[-1])
     assert (told.outcome, told.stopped, told.calls) == ("stopped", "given_up", 1) and told.ended_ms is not None

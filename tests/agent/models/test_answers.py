@@ -26,7 +26,6 @@ from tests.harness.models import fresh, run
 from tests.harness.slow_model import HELLO, slow, whole
 
 CASES: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("answers.toml").read_text("utf-8"))["case"]
-LABELS = ("application/json", "text/event-stream; charset=utf-8", "text/plain")
 
 
 def build_body(case: dict[str, Any]) -> str:
@@ -54,7 +53,7 @@ async def test_the_body_of_an_answer_tells_what_it_is(api: str, subtests: pytest
 
     async with slow(handle, api=api) as (_, model):
         for case in [one for one in CASES if one.get("api", "chat") == api]:
-            for label in LABELS:
+            for label in ("application/json", "text/event-stream; charset=utf-8", "text/plain"):
                 body = build_body(case)
                 with subtests.test(case["about"], label=label):
                     reply, calls = await ask(model), case.get("reads", [])

@@ -81,14 +81,16 @@ async def run_twice(
     return serving, notes.lessons
 
 
-@corpus(("behaviour", "head"), [(one, head) for one in LEARNED for head in ([], [",".join(map(json.dumps, EARLIER))])])
+@corpus(("behaviour", "head"), *((one, head) for one in LEARNED for head in ([], [",".join(map(json.dumps, EARLIER))])))
 async def test_a_run_comes_to_its_answer_and_what_was_learned_is_shared(behaviour: str, head: list[str]) -> None:
     _, learned = await run_twice(behaviour, STEPS, RAN, head)
     assert learned == LEARNED[behaviour]
 
 
-@corpus(("template", "style"), [(template, style) for style in NOTED for template in LEARNED_OF_TEMPLATE
-                                if (template, style) != ("no_system", "native")])  # fmt: skip
+@corpus(
+    ("template", "style"),
+    *((one, style) for style in NOTED for one in LEARNED_OF_TEMPLATE if (one, style) != ("no_system", "native")),
+)
 async def test_where_a_template_takes_no_notes_all_of_them_arrive(template: str, style: str) -> None:
     """A note before the run, one about a repeated call, one about a reply that could not be used."""
     serving, learned = await run_twice(template, NOTED[style], ["look Li"], HEAD, style)

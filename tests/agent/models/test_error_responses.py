@@ -30,6 +30,7 @@ from bot.agent.models.responses import ResponsesTransport
 from bot.core.errors import ModelFailureCause as Cause
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
 from tests.agent.models.standins import TOOLS_NEED_RESPONSES
+from tests.harness.corpus import corpus
 
 
 def openai(message: str, kind: str = "invalid_request_error", param: Any = None, code: Any = None) -> Any:
@@ -213,13 +214,11 @@ def learn(lessons: ModelProfile, words: str, status: int = 400) -> ModelProfile 
     return learn_from_error(lessons, ErrorResponse(status, words), RefusedRequest(frozenset()))
 
 
-@pytest.mark.parametrize(
+@corpus(
     "words",
-    [
-        "Only user and assistant roles are supported, with the exception of an initial optional system message!",
-        "Only user, assistant and tool roles are supported!",
-        "litellm.BadRequestError: MistralException - Unexpected role 'system' after role 'assistant'",
-    ],
+    "Only user and assistant roles are supported, with the exception of an initial optional system message!",
+    "Only user, assistant and tool roles are supported!",
+    "litellm.BadRequestError: MistralException - Unexpected role 'system' after role 'assistant'",
 )
 def test_words_of_chat_templates_that_are_known(words: str) -> None:
     new = learn(CHAT, words)

@@ -13,6 +13,7 @@ from bot.agent.models.model_profile import ModelProfile
 from bot.agent.models.openai_model import open_model
 from bot.agent.models.transport import SYSTEM_MARK
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
+from tests.harness.corpus import corpus
 from tests.harness.requests import TALK, written
 from tests.harness.slow_model import HELLO
 
@@ -123,16 +124,14 @@ async def test_a_proxy_is_asked_for_addresses_elsewhere(name: str, monkeypatch: 
     assert heads[0].startswith("POST http://models.example/v1/chat/completions HTTP/1.1\r\n")
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("address", "path", "login", "hidden"),
-    [
-        ("http://{}/v1", "/v1/chat/completions", "authorization: Bearer key", "none"),
-        ("http://anna:p%40ss@{}/v1", "/v1/chat/completions", "authorization: Basic YW5uYTpwQHNz", "anna p%40ss"),
-        # An older address of Azure takes its version, and the key in a header of its own.
-        ("http://{}/openai/deployments/d?api-version=2024-10-21",
-         "/openai/deployments/d/chat/completions?api-version=2024-10-21", "api-key: key", "none"),
-        ("http://{}/v1?key=k#x", "/v1/chat/completions?key=k", "authorization: Bearer key", "key=k"),
-    ],
+    ("http://{}/v1", "/v1/chat/completions", "authorization: Bearer key", "none"),
+    ("http://anna:p%40ss@{}/v1", "/v1/chat/completions", "authorization: Basic YW5uYTpwQHNz", "anna p%40ss"),
+    # An older address of Azure takes its version, and the key in a header of its own.
+    ("http://{}/openai/deployments/d?api-version=2024-10-21",
+     "/openai/deployments/d/chat/completions?api-version=2024-10-21", "api-key: key", "none"),
+    ("http://{}/v1?key=k#x", "/v1/chat/completions?key=k", "authorization: Bearer key", "key=k"),
 )  # fmt: skip
 async def test_an_address_that_the_environment_excepts_is_asked_itself_with_all_that_is_in_it(
     address: str, path: str, login: str, hidden: str, monkeypatch: pytest.MonkeyPatch

@@ -99,8 +99,7 @@ async def test_negative_control_if_one_press_counted_twice(monkeypatch: pytest.M
         await send(self, *mail)
 
     monkeypatch.setattr(SmtpMailer, "send_mail", twice)
-    found = await find_unauthorised("reminder_mail_zh")
-    assert any("had led to an effect already" in why for why in found)
+    assert any("had led to an effect already" in why for why in await find_unauthorised("reminder_mail_zh"))
 
 
 async def test_negative_control_if_pressing_again_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,5 +113,4 @@ async def test_negative_control_if_pressing_again_decided_again(monkeypatch: pyt
 
     let_anybody_press(monkeypatch)
     monkeypatch.setattr(press, "_decide_approval", always)
-    found = await find_unauthorised("sent_twice_en")
-    assert any("had led to an effect already" in why for why in found)
+    assert any("had led to an effect already" in why for why in await find_unauthorised("sent_twice_en"))

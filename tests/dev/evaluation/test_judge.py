@@ -15,7 +15,7 @@ from bot.dev.evaluation.judge import (
     list_unpressed_approvals,
 )
 from bot.dev.evaluation.scenario import ExpectedEffect
-from tools.spec import Gate, Proposal, TextRef
+from tests.approvals.approval_walk import build_card, make_plan
 
 IDS = {"zhangsan": "U1", "lisi": "U2", "wangwu": "U3"}
 CARD = "给李四发这封邮件？\n*收件人*\n李四\n*主题*\n周报\n```周报已放到 &lt;共享盘&gt;，金额 800.00 元。```"
@@ -98,11 +98,8 @@ def test_what_a_card_says() -> None:
 
 
 def card(**changes: object) -> Approval:
-    plan = Proposal(args={}, title=TextRef(key="title.mail"), fields=(), deciders=("U1",), choices=())
-    fields = {"id": "A1", "version": 1, "tool": "send_email", "gate": Gate.CONFIRM, "proposal": plan, "seal": "x"}
-    fields |= {"caller": "U1", "place": None, "state": ApprovalState.DECIDED, "decided_by": "U1", "choice": "send"}
-    fields |= {"created_ms": 0, "expires_ms": 1, "effect": EffectState.DONE}
-    return Approval.model_validate({**fields, **changes})
+    decided = {"state": ApprovalState.DECIDED, "decided_by": "U1", "choice": "send", "effect": EffectState.DONE}
+    return build_card(make_plan(), **{"id": "A1", "tool": "send_email", **decided, **changes})
 
 
 def test_a_card_that_counts_as_decided_was_pressed() -> None:
@@ -145,8 +142,7 @@ def test_effects_are_compared_with_what_was_wanted_and_what_is_too_much_is_told(
     assert compared.list_deviations([wanted], [], [other, one]) == [f"not expected: {line.format(2)}"]
     assert compared.list_deviations([wanted], [forbidden], [one]) == [f"forbidden: {line.format(1)}"]
     assert compared.list_deviations([], [wanted], []) == []
-    mail = ObservedEffect("mailed", recipients=("U2",))
-    assert compared.describe_effect(mail) == "mailed to lisi"
+    assert compared.describe_effect(ObservedEffect("mailed", recipients=("U2",))) == "mailed to lisi"
 
 
 CHOICES = {

@@ -74,8 +74,7 @@ async def test_every_kind_is_drawn(style: Style) -> None:
     for seed in range(60):
         model = SlippingModel(ScenarioScriptModel([right, right, ScenarioReply(say="好的。")], style), "zh", str(seed))
         for _ in range(3):
-            reply = await model.request_reply([asked], "", timeout_s=1)
-            for call in reply.calls:
+            for call in (await model.request_reply([asked], "", timeout_s=1)).calls:
                 assert call.name in ("start_process", "get_start_process", "send_email")
         drawn |= {one.kind for one in model.slips}
     assert drawn == KINDS - ({"two_at_once"} if style == "text" else set())

@@ -100,8 +100,7 @@ async def test_events_wait_for_a_socket_and_presses_do_not_and_each_goes_to_one(
     texts = [str(number) for number in range(9)]
     for text in texts[:3]:
         await driver.send_message(ZHANG, DM_ZHANG, text)
-    done = await driver.run_slash_command(ZHANG, DM_ZHANG, "/countersign", "tasks")
-    assert done.error == "no_app"
+    assert (await driver.run_slash_command(ZHANG, DM_ZHANG, "/countersign", "tasks")).error == "no_app"
     async with socket(workspace) as first:
         assert await receive_texts(first) == texts[:3]
         async with socket(workspace) as second:

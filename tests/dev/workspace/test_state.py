@@ -57,8 +57,7 @@ def test_an_unreadable_snapshot_is_set_aside(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / "workspace.json").write_text(text, "utf-8")
-        ws = Workspace(setup(), folder=folder)
-        assert not ws.state.rooms[GENERAL].messages
+        assert not Workspace(setup(), folder=folder).state.rooms[GENERAL].messages
         assert (folder / "workspace.unreadable").read_text("utf-8") == text
 
 

@@ -24,7 +24,7 @@ from bot.storage.runs import build_waiting_files_key
 from tests.harness.corpus import corpus
 from tests.harness.files import pdf, png
 from tests.harness.memory_bot import Bot, every_edge
-from tests.harness.memory_platform import DM, Edges, MemoryFileBytes
+from tests.harness.memory_platform import DM, MemoryFileBytes
 from tests.stories.script import calls, expense
 from tests.tools.company import LI
 from tools.spec import AttachedFile
@@ -39,8 +39,7 @@ async def answer(messages: Messages) -> ModelReply:
 
 
 async def test_killed_anywhere_both_files_are_on_one_request(redis: Redis) -> None:
-    async def play(edges: Edges) -> None:
-        await redis.flushall()
+    async for edges in every_edge(redis, more_than=10):
         kept = MemoryFileBytes()
         bot = Bot(redis, [answer] * 50, file_bytes=kept)
         bot.file_source.contents |= CONTENT
@@ -53,14 +52,9 @@ async def test_killed_anywhere_both_files_are_on_one_request(redis: Redis) -> No
         assert sorted(kept.contents.values()) == sorted(CONTENT.values()), "each once, whatever happened"
         assert not await redis.hgetall(build_waiting_files_key(bot.keys, DM.conversation)), "nothing waits any more"
 
-    assert await every_edge(play) > 10
-
 
 async def test_the_files_of_a_run_that_was_given_up_after_its_card_can_be_used_again(redis: Redis) -> None:
-    async def fail(messages: Messages) -> ModelReply:
-        raise RuntimeError("a mistake of ours")
-
-    bot = Bot(redis, [expense(), *[fail] * 9])
+    bot = Bot(redis, [expense(), *[RuntimeError("a mistake of ours")] * 9])
     bot.file_source.contents |= CONTENT
     await bot.send("报销 500 元差旅费", files=SENT)
     await bot.press(bot.chat.cards()[0], "cancel")
@@ -120,8 +114,7 @@ async def test_only_ones_own_file_is_taken_from_a_dialog(redis: Redis, uploader:
     form = {"amount": "86", "category": "transport", "reason": "taxi", "approver": LI.id, "receipt": "F0RECEIPT1"}
     submitted = FormSubmitted(dialog="V1", person="U1", process="expense", values=form)
     await bot.handle_work("A00form", "form:V1", submitted.model_dump_json())
-    shown = str(bot.chat.cards()[-1].facts)
-    assert ("taxi.png" in shown) == (uploader == "U1")
+    assert ("taxi.png" in str(bot.chat.cards()[-1].facts)) == (uploader == "U1")
     assert any("不是您上传的" in text for text in bot.chat.texts()) == (uploader != "U1")
 
 
@@ -217,7 +210,7 @@ async def test_what_a_killed_process_has_left_is_swept(redis: Redis, tmp_path: P
     assert await store.delete_orphans(-1) == 1 and len(list(tmp_path.glob("*/*"))) == 1
 
 
-@corpus("name", ["../../etc/passwd", "", "F" * 64, "0" * 63])
+@corpus("name", "../../etc/passwd", "", "F" * 64, "0" * 63)
 async def test_only_a_hash_becomes_a_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="not a SHA-256"):
         await FolderBytes(tmp_path).save_bytes(name, b"x")

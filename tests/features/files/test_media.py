@@ -73,7 +73,7 @@ HARMLESS: Mapping[str, bytes] = {
 }
 
 
-@corpus("kind", HARMLESS)
+@corpus("kind", *HARMLESS)
 def test_what_harms_nobody_is_taken(kind: str) -> None:
     assert judge(HARMLESS[kind]) in (DOCX, PDF)
 
@@ -146,7 +146,7 @@ BROKEN: Mapping[str, bytes] = {
 REFUSED = {"active": HARMFUL, "locked": LOCKED, "broken": BROKEN}
 
 
-@corpus(("reason", "kind"), [(reason, kind) for reason, kinds in REFUSED.items() for kind in kinds])
+@corpus(("reason", "kind"), *((reason, kind) for reason, kinds in REFUSED.items() for kind in kinds))
 def test_what_would_act_cannot_be_looked_into_or_is_not_built_as_it_should_be_is_not_taken(
     reason: str, kind: str
 ) -> None:
@@ -166,6 +166,6 @@ NAMES = [
 ]  # fmt: skip
 
 
-@corpus("name, media, fitting", NAMES)
+@corpus("name, media, fitting", *NAMES)
 def test_a_file_ends_as_what_it_is(name: str, media: str, fitting: str) -> None:
     assert fit_file_name(name, media) == fitting

@@ -30,7 +30,7 @@ def list_unsupported(checked: Mapping[Claim, bool]) -> tuple[str, ...]:
     return tuple(one.text for one, is_supported in checked.items() if not is_supported)
 
 
-@corpus(("table", "count"), [("supported", 21), ("follows", 15)])
+@corpus(("table", "count"), ("supported", 21), ("follows", 15))
 def test_a_source_supports_a_claim_in_any_spelling_and_what_follows_from_it(table: str, count: int) -> None:
     rows = read_answers(table, count)
     assert [answer for answer, _ in rows if not list(list_claims(answer, FRIDAY, PEOPLE))] == [], "they are claims"

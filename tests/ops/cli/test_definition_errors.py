@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from bot.ops.cli import app
 from bot.ops.cli.definition_errors import describe_definition_error, translate_reason
+from tests.harness.corpus import corpus
 from tests.harness.processes import FILES
 from tests.tools.workflow.drawing import PEOPLE
 from tests.tools.workflow.refused_files import CORPUS, EXPECTED, TYPES
@@ -112,17 +113,15 @@ def test_every_problem_of_a_form_has_words_in_both_languages() -> None:
         assert shown.endswith(split_place(one.reason)[1]), "the English words are the reason itself"
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("old", "new", "en", "zh"),
-    [
-        ("max_length = 500", 'max_length = "long"', "field row 4, max_length: Input should be a valid integer",
-         "[[field]] 第 4 项的 max_length：应当是整数"),
-        ('field = "receipt"', 'field = "slip"', "require row 1: 'slip' is no field; known: ",
-         "[[require]] 第 1 项：没有字段 'slip'；可用的有："),
-        ('currency = "currency"', 'currency = "money"', "field amount: 'money' is no choice field",
-         "字段 amount：'money' 不是 choice 类型的字段"),
-        ("when = ", "when = 7 #", "require row 1, when: ", "[[require]] 第 1 项的 when：应当是文字"),
-    ],
+    ("max_length = 500", 'max_length = "long"', "field row 4, max_length: Input should be a valid integer",
+     "[[field]] 第 4 项的 max_length：应当是整数"),
+    ('field = "receipt"', 'field = "slip"', "require row 1: 'slip' is no field; known: ",
+     "[[require]] 第 1 项：没有字段 'slip'；可用的有："),
+    ('currency = "currency"', 'currency = "money"', "field amount: 'money' is no choice field",
+     "字段 amount：'money' 不是 choice 类型的字段"),
+    ("when = ", "when = 7 #", "require row 1, when: ", "[[require]] 第 1 项的 when：应当是文字"),
 )  # fmt: skip
 def test_a_problem_of_a_form_is_told_with_its_line(old: str, new: str, en: str, zh: str) -> None:
     assert old in EXPENSE
@@ -140,18 +139,16 @@ LATE = b'<bpmn:boundaryEvent id="late" attachedToRef="manager" cancelActivity="t
 POOL = b'<bpmn:collaboration id="c"><bpmn:participant id="p" processRef="trip" /></bpmn:collaboration>'
 
 
-@pytest.mark.parametrize(
+@corpus(
     ("old", "new", "element", "en", "zh"),
-    [
-        (b"${decision == 'resubmit'}", b'=decision = "resubmit"', "resubmitted", "is FEEL, the language of Camunda 8",
-         "是 FEEL（Camunda 8 的写法）"),
-        (b"${approver}", b"=approver", "manager", "is FEEL, the language of Camunda 8", "是 FEEL（Camunda 8 的写法）"),
-        (b"decision == 'resubmit'", b"decision = 'resubmit'", "resubmitted", "equality is written ==", "相等写作 =="),
-        (b'<bpmn:process id="trip"', POOL + b'<bpmn:process id="trip"', "c", "pool", "泳池"),
-        (b'<bpmn:startEvent', b'<bpmn:laneSet id="l" /><bpmn:startEvent', "l", "lane", "泳道"),
-        (b"userTask", b"task", "manager", "make it a user task", "改成用户任务"),
-        (b"userTask", b"manualTask", "manager", "make it a user task", "改成用户任务"),
-    ],
+    (b"${decision == 'resubmit'}", b'=decision = "resubmit"', "resubmitted", "is FEEL, the language of Camunda 8",
+     "是 FEEL（Camunda 8 的写法）"),
+    (b"${approver}", b"=approver", "manager", "is FEEL, the language of Camunda 8", "是 FEEL（Camunda 8 的写法）"),
+    (b"decision == 'resubmit'", b"decision = 'resubmit'", "resubmitted", "equality is written ==", "相等写作 =="),
+    (b'<bpmn:process id="trip"', POOL + b'<bpmn:process id="trip"', "c", "pool", "泳池"),
+    (b'<bpmn:startEvent', b'<bpmn:laneSet id="l" /><bpmn:startEvent', "l", "lane", "泳道"),
+    (b"userTask", b"task", "manager", "make it a user task", "改成用户任务"),
+    (b"userTask", b"manualTask", "manager", "make it a user task", "改成用户任务"),
 )  # fmt: skip
 def test_what_the_trade_draws_otherwise_is_refused_with_what_to_do(
     old: bytes, new: bytes, element: str, en: str, zh: str

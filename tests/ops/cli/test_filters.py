@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from bot.core.records import Approval
 from bot.features.shipped import JOURNAL_KINDS
 from bot.queue.keys import Keys
 from bot.queue.writes import apply_writes
 from bot.storage.approvals import ApprovalStore
 from bot.storage.journal import KINDS, Journal
+from tests.approvals.approval_walk import build_card, make_plan
 from tests.harness.office import LI, WANG, ZHANG, Office, office
 from tests.harness.programs import Ended, ended, invoke, printed, started
-from tools.spec import Gate, Proposal, TextRef
 
 BOT = Path(__file__).parents[3] / "bot"
 EVIL = "\x1b[2J\x9b31m\u202e\r\n\x07"
@@ -126,7 +125,6 @@ async def test_what_another_version_has_written_can_be_asked_for_and_a_channels_
     assert people(await tail("--channel", "C01GENERAL")) == {LI}
     env = {"REDIS_URL": there.redis_url}
     async with started("tail", "-f", "--channel", "C0NEW", cwd=tmp_path, env=env) as child:
-        assert child.stderr is not None
         assert "C0NEW" in (await asyncio.wait_for(child.stderr.readline(), 20)).decode()
         await Journal(redis, Keys()).append_record("e", "command", person=LI, channel="C0NEW", text="first word")
         await printed(child, "first word")
@@ -197,13 +195,9 @@ async def test_nothing_that_is_kept_drives_the_terminal(
     await Journal(redis, keys).append_record(
         "a", "k" + EVIL, person="p" + EVIL, run="r" + EVIL, channel="c", text=EVIL, **more
     )
-    plan = Proposal(
-        args={}, title=TextRef(key="x"), fields=(), deciders=(ZHANG + EVIL,), choices=(), subject="[red]x" + EVIL
-    )
-    card = Approval(
-        id="A00aaaaaaaaaaaa", version=1, tool="send_email" + EVIL, gate=Gate.CONFIRM, proposal=plan, seal="",
-        caller=LI + EVIL, place=None, created_ms=1, expires_ms=2**41,
-    )  # fmt: skip
+    plan = make_plan(deciders=(ZHANG + EVIL,), subject="[red]x" + EVIL)
+    about = {"id": "A00aaaaaaaaaaaa", "tool": "send_email" + EVIL, "caller": LI + EVIL, "place": None}
+    card = build_card(plan, **about, created_ms=1, expires_ms=2**41)
     opened = ApprovalStore(redis, keys).build_open_writes(card, card.expires_ms - 1)
     await apply_writes(redis, keys, keys.get_partition(card.id), opened)
     monkeypatch.chdir(tmp_path)

@@ -12,14 +12,12 @@ import pytest
 from bot.ops.cli import new
 from tests.harness.programs import ROOT, invoke
 
-COPIED = ("bot", "tools", "tests", "deploy")
-
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the sources."""
     folder = tmp_path_factory.mktemp("tree")
-    for name in COPIED:
+    for name in ("bot", "tools", "tests", "deploy"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "recorded"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     return folder

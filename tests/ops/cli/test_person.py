@@ -77,7 +77,6 @@ async def list_places(redis: Redis, text: str) -> set[str]:
 async def test_everything_is_exported_nothing_of_others_and_who_is_forgotten_is_in_the_record_only(
     desk: Office, tmp_path: Path
 ) -> None:
-    assert desk.bot is not None
     redis = desk.bot.stores.redis
     await desk.request_leave(ZHANG, TWO_DAYS)
     refused = await run_command(desk, tmp_path, "person", "forget", ZHANG, "--yes")
@@ -89,8 +88,7 @@ async def test_everything_is_exported_nothing_of_others_and_who_is_forgotten_is_
     kinds = Counter(one["kind"] for one in records)
     assert {"run", "card", "history", "journal", "request", "spent"} <= kinds.keys()
     assert SECRET in str(records) and "我是王五" not in str(records)
-    approver = await export(desk, tmp_path, LI)
-    assert [one["data"]["id"] for one in approver if one["kind"] == "request"] == ["L-0001"]
+    assert [one["data"]["id"] for one in await export(desk, tmp_path, LI) if one["kind"] == "request"] == ["L-0001"]
     theirs = f"h:slack:{desk.driver.ws.app.team}:{desk.dm(ZHANG)}"
     assert theirs in await list_places(redis, SECRET), "negative control"
     assert "--yes" in (await run_command(desk, tmp_path, "person", "forget", ZHANG)).all, "it asks"
@@ -180,7 +178,6 @@ async def test_questions_name_their_people_with_the_id_beside(desk: Office, tmp_
 
 
 async def test_a_leavers_tasks_and_stand_ins_go_to_somebody_else(desk: Office, tmp_path: Path) -> None:
-    assert desk.bot is not None
     store, now = RedisStore(desk.bot.stores.redis), datetime.now(UTC)
     away = Delegation(id="D1", person=WANG, deputy=LI, start=now, end=now + timedelta(days=9))
     await store.save_delegation(away, [])
@@ -253,7 +250,6 @@ async def test_a_leavers_tasks_in_another_engine_go_to_somebody_else(
         card = await desk.card(desk.dm(LI))
         offered = {one["action_id"] for one in list_buttons(card)}
         assert "cs:add_sign" not in offered and "cs:transfer" in offered, "only what the engine can do"
-        assert desk.bot is not None
         todo = await desk.bot.resources.engine.list_todo_tasks(LI, datetime.now(UTC))
         task = todo.tasks[0].task.id
         given = await run_command(desk, tmp_path, "processes", "assign", task, WANG, "--yes", **at)

@@ -26,8 +26,6 @@ from tools.workflow.process.definition import Process
 from tools.workflow.process.forms import FieldKind
 from tools.workflow.process.policy import KINDS, SELECTORS, PeopleSelector
 
-ROOT = Path(__file__).parents[3]
-
 
 @pytest.fixture
 async def there(redis: Redis) -> Office:
@@ -153,8 +151,7 @@ async def test_a_shipped_process_is_written_as_files_that_can_be_used_and_never_
 async def test_what_another_engine_keeps_is_not_looked_for_here(folder: Path, valkey: str) -> None:
     remote = {"WORKFLOW_ENGINE": "flowable", "ENGINE_URL": "http://127.0.0.1:1", "ENGINE_USER": "rest-admin"}
     asked = (("processes", "list"), ("processes", "migrate", "leave", "--yes"), ("audit",), ("audit", "verify"))
-    ends = await asyncio.gather(*(command(valkey, folder, *words, **remote) for words in asked))
-    for end in ends:
+    for end in await asyncio.gather(*(command(valkey, folder, *words, **remote) for words in asked)):
         assert end.code == 1 and "flowable keeps the requests (WORKFLOW_ENGINE)" in end.err and not end.out, end
 
 
@@ -243,7 +240,7 @@ async def test_the_reference_has_everything_that_a_form_can_say_in_both_language
     for key, words in load_sentences().items():
         if key.startswith("reference.") and key not in ("reference.list", "reference.default"):
             assert words["en"].replace("{{", "{").replace("}}", "}") in en.out, f"{key} is no key of the schema"
-    guide = (ROOT / "tools" / "README.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[3] / "tools" / "README.md").read_text(encoding="utf-8")
     assert f"\n```\n{format_form_reference('en')}\n```\n" in guide, "print it again: countersign processes reference"
 
 
@@ -279,8 +276,7 @@ async def test_what_changes_is_shown_nobody_to_ask_is_a_no_and_the_list_tells_ve
     there: Office, valkey: str, folder: Path
 ) -> None:
     written(folder, other(LEAVE))
-    ends = await in_both(valkey, folder, "deploy", "leave.bpmn")
-    for end in ends:
+    for end in await in_both(valkey, folder, "deploy", "leave.bpmn"):
         assert end.code == 1 and "--yes" in end.err
         assert "long_leave.routes[long].condition: ${days > 3} → ${days > 30}" in end.out
     assert (await there.engine.list_processes())[0].version == LEAVE.version

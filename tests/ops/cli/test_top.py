@@ -105,8 +105,7 @@ async def test_on_a_terminal_it_goes_on_until_ctrl_c(troubled: Redis, valkey: st
     )  # fmt: skip
     os.close(theirs)
     try:
-        said = await read_until(ours, "Ctrl-C leaves")
-        assert "host-a-1111aaaa" in said
+        assert "host-a-1111aaaa" in await read_until(ours, "Ctrl-C leaves")
         await Lanes(troubled, Keys()).enqueue("slack:T0LOCAL:D09NEW", "new", "{}")
         await read_until(ours, "D09NEW")
         child.send_signal(signal.SIGINT)

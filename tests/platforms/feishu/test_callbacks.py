@@ -171,9 +171,7 @@ async def test_unsigned_requests_get_one_and_the_same_refusal(receiver: Receiver
     assert answers == {(401, "")}
 
 
-async def test_a_signed_request_that_cannot_be_read_is_not_sent_again_and_none_is_too_large(
-    receiver: Receiver,
-) -> None:
+async def test_a_signed_request_that_cannot_be_read_is_not_sent_again_and_none_is_too_large(receiver: Receiver) -> None:
     for body in (b"", b"{}", b"[]", b'{"encrypt":1}', b'{"encrypt":"QQ=="}', b"[" * 9_999):
         assert (await receiver.post(body, sign(body)))[0] == 200, body[:20]
     assert not receiver.got

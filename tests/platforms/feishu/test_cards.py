@@ -26,6 +26,7 @@ from bot.chat.messages import (
 from bot.platforms.feishu.cards import count_bytes, count_elements, render_post
 from bot.platforms.feishu.home import render_home
 from bot.platforms.feishu.values import OpenFormValue, PressValue, parse_value
+from tests.harness.corpus import corpus
 from tests.platforms.feishu.card_schema import check_card, hold_limits, walk
 from tests.platforms.feishu.reader import list_markdown, list_tags, list_texts, list_values, read_cards, squeeze
 from tests.platforms.feishu.strategies import CARDS, DIRECT, ENTRIES, GROUP, LONG, POSTS, SHORT, SLOW
@@ -100,17 +101,15 @@ def test_the_control_somebody_of_the_directory_is_mentioned() -> None:
     assert f"<at id={LI}>" not in str(render_post(Post("x", card=over), GROUP)), "nobody is called for what is over"
 
 
-@pytest.mark.parametrize(
+@corpus(
     "breaks",
-    [
-        {"tag": "note", "elements": []},
-        {"tag": "markdown", "content": "x", "href": {}},
-        {"tag": "column_set", "columns": [{"tag": "column", "elements": [{"tag": "form", "name": "f"}]}]},
-        {"tag": "input", "name": "x", "required": True},
-        {"tag": "button", "text": TEXT, "behaviors": [{"type": "callback", "value": {"n": 1}}]},
-        {"tag": "multi_select_static", "name": "x", "options": []},
-        {"tag": "div", "text": {"tag": "plain_text", "content": ""}},
-    ],
+    {"tag": "note", "elements": []},
+    {"tag": "markdown", "content": "x", "href": {}},
+    {"tag": "column_set", "columns": [{"tag": "column", "elements": [{"tag": "form", "name": "f"}]}]},
+    {"tag": "input", "name": "x", "required": True},
+    {"tag": "button", "text": TEXT, "behaviors": [{"type": "callback", "value": {"n": 1}}]},
+    {"tag": "multi_select_static", "name": "x", "options": []},
+    {"tag": "div", "text": {"tag": "plain_text", "content": ""}},
 )  # fmt: skip
 def test_the_control_the_check_finds_what_feishu_refuses(breaks: dict[str, Any]) -> None:
     [shown] = render_post(Post("x"), GROUP)
@@ -174,8 +173,7 @@ def test_home_shows_cards_whole_or_counts_them(entries: list[HomeEntry], title: 
     sections = (HomeSection("Waiting", tuple(entries), "Nothing."), HomeSection("Mine", empty="None yet"))
     shown = render_home(HomeView("Hi " + title, sections, request="New…"), "en")
     hold_limits((shown,))
-    pressed = [parse_value(one) for one in list_values(shown)]
-    assert pressed[0] == OpenFormValue()
+    assert next(parse_value(one) for one in list_values(shown)) == OpenFormValue()
     rows = sum(one.buttons == () and one.card.buttons == () for one in entries)
     whole = sum(squeeze(show_invisible(one.card.body)) in squeeze(read_cards((shown,))) for one in entries)
     assert whole == len(entries) or "more" in read_cards((shown,)) or rows

@@ -45,7 +45,6 @@ def limit(code: int = 99991400, status: int = 429, **headers: str) -> Reply:
 
 
 def break_off(request: web.Request) -> web.StreamResponse:
-    assert request.transport is not None
     request.transport.abort()
     return web.Response()
 

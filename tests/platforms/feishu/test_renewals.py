@@ -85,7 +85,6 @@ async def test_only_cards_that_wait_are_posted_anew(desk: Desk) -> None:
     await desk.channel.post_message(
         DM, Post("Who?", picker=PersonPicker("Choose", "pick", "A03abc", 1), buttons=ANSWER.buttons), key="question"
     )
-    assert CARD.card is not None
     long = Post("", card=Card("Mail", body="words and words\n" * 4000, buttons=CARD.card.buttons))
     await desk.channel.post_message(PLACE, long, key="long")
     count = len(desk.cards)

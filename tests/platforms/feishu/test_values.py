@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.chat.messages import MessageRef, Place
 from bot.core.work_items import TICKED
 from bot.platforms.feishu import values
+from tests.harness.corpus import corpus
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 CARRIED = st.dictionaries(TEXT, TEXT, max_size=5)
@@ -56,15 +56,13 @@ def test_what_is_built_comes_back(value: values.Value) -> None:
 GOOD = values.build_value(values.PressValue(approval="A1", version=2, choice="approve"))
 
 
-@pytest.mark.parametrize(
+@corpus(
     "changed",
-    [
-        {values.KIND: "other"}, {values.KIND: None}, {values.KIND: ["press"]}, {"version": "x"}, {"version": "-1"},
-        {"version": "1.5"}, {"version": '"2"'}, {"version": "2e3"}, {"version": str(10**9)}, {"version": 2},
-        {"direct": "1"},
-        {"approval": "x" * (values.ID_MAX + 1)}, {"choice": 3}, {"choice": None}, {"more": "x"}, {"seal": ["x"]},
-        {"version": "[" * 20_000}, {"thread": "x" * (values.CARRIED_MAX + 1)}, {"version": ""}, {"approval": "\ud800"},
-    ],
+    {values.KIND: "other"}, {values.KIND: None}, {values.KIND: ["press"]}, {"version": "x"}, {"version": "-1"},
+    {"version": "1.5"}, {"version": '"2"'}, {"version": "2e3"}, {"version": str(10**9)}, {"version": 2},
+    {"direct": "1"},
+    {"approval": "x" * (values.ID_MAX + 1)}, {"choice": 3}, {"choice": None}, {"more": "x"}, {"seal": ["x"]},
+    {"version": "[" * 20_000}, {"thread": "x" * (values.CARRIED_MAX + 1)}, {"version": ""}, {"approval": "\ud800"},
 )  # fmt: skip
 def test_what_is_not_of_our_form_is_not_read(changed: dict[str, Any]) -> None:
     assert values.parse_value(GOOD) is not None, "the control"

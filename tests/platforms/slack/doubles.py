@@ -239,7 +239,6 @@ class Slack:
             return web.json_response({"ok": False, "error": fault})
         answer = {} if fault == "drop" else self.answer(method, arguments)
         if fault in ("drop", "lose"):
-            assert request.transport is not None
             request.transport.abort()
         return web.json_response({"ok": "error" not in answer, **answer})
 
@@ -325,7 +324,6 @@ class Slack:
         return socket
 
     async def deliver(self, id: str, payload: dict[str, Any], attempt: int = 0) -> None:
-        assert self.socket is not None
         await self.socket.send_json(
             {"type": "events_api", "envelope_id": id, "payload": payload, "retry_attempt": attempt}
             | {"retry_reason": "timeout" if attempt else "", "accepts_response_payload": False}
@@ -366,10 +364,9 @@ async def dispatch(app: AsyncApp, payload: dict[str, Any]) -> BoltResponse:
 
 
 def event(body: dict[str, Any], id: str = "Ev1") -> dict[str, Any]:
-    own = [{"team_id": "T0", "user_id": ME.user, "is_bot": True}]
     return {
         "type": "event_callback", "team_id": "T0", "api_app_id": "A0", "event_id": id, "event": body,
-        "authorizations": own,
+        "authorizations": [{"team_id": "T0", "user_id": ME.user, "is_bot": True}],
     }  # fmt: skip
 
 

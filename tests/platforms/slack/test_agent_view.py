@@ -98,8 +98,7 @@ async def test_in_a_flood_nothing_is_left_at_work_and_slacks_rate_is_kept(driver
 
 async def test_a_place_that_is_gone_switches_nothing_off_and_any_process_ends_a_session(driver: Hands) -> None:
     view, place = AgentView(web_client(driver.ws)), await write(driver)
-    gone = place.model_copy(update={"thread": "1.0"})
-    for one in (gone, place):
+    for one in (place.model_copy(update={"thread": "1.0"}), place):
         view.set_session_status(one, SessionStatus.ACTIVE)
         await view.wait_for_session(one)
     assert len(driver.ws.state.sessions) == 1

@@ -206,8 +206,7 @@ def test_thumbs_under_an_answer_are_what_slacks_own_models_know() -> None:
     good = Button("👍", "feedback_good", "R00abc", 1, hint="This answer helped")
     bad = Button("👎", "feedback_bad", "R00abc", 1, hint="x" * 200)
     [message] = render(Post("done", receipt="On record", pairs=((good, bad),)))
-    block = message.blocks[-1]
-    [element] = block["elements"]
+    [element] = message.blocks[-1]["elements"]
     known = FeedbackButtonsElement(**{name: value for name, value in element.items() if name != "type"})
     known.validate_json()
     assert known.to_dict() == element

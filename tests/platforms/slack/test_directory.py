@@ -150,7 +150,6 @@ def slack(desk: Desk, *fields: dict[str, Any], **said: str) -> PlatformDirectory
 
 async def facts(directory: PlatformDirectory, id: str = "U01ZHANG") -> tuple[str | None, str]:
     person = await directory.find_person(id)
-    assert person is not None
     return person.manager, person.department
 
 

@@ -20,8 +20,7 @@ ZHANG, ZHAO = "U01ZHANG", "U04ZHAO"
 
 
 def open_directory(desk: Desk, redis: Redis, **more: Any) -> PlatformDirectory:
-    store = RedisMemberStore(redis, Keys(), ME.team)
-    return desk.open_directory(store=store, **more)
+    return desk.open_directory(store=RedisMemberStore(redis, Keys(), ME.team), **more)
 
 
 async def name(directory: PlatformDirectory, person: str = ZHANG) -> str:
@@ -101,8 +100,7 @@ async def test_who_joins_while_the_list_is_read_stays(desk: Desk, redis: Redis) 
     reading = asyncio.create_task(reader.list_people())
     while not desk.slack.called("users.list"):
         await asyncio.sleep(0.01)
-    late = member("U00LATE", "Lately Come")
-    desk.slack.members.append(late)
+    desk.slack.members.append(member("U00LATE", "Lately Come"))
     found = await other.find_person("U00LATE")
     desk.slack.members.pop()  # they are on no page
     await reading

@@ -116,10 +116,8 @@ def test_a_rare_word_counts_more_than_a_common_one_and_without_pairs_chinese_fin
 
 @corpus(
     ("text", "found"),
-    [
-        ("Claims, CLAIMED; claim", ["claim"] * 3), ("ＡＢＣ１２", ["abc12"]), ("假", ["假"]),
-        ("休假 3天", ["休假", "3", "天"]), ("días ñandú", ["días", "ñandú"]), ("", []), ("…、。!", []),
-    ],
+    ("Claims, CLAIMED; claim", ["claim"] * 3), ("ＡＢＣ１２", ["abc12"]), ("假", ["假"]),
+    ("休假 3天", ["休假", "3", "天"]), ("días ñandú", ["días", "ñandú"]), ("", []), ("…、。!", []),
 )  # fmt: skip
 def test_terms(text: str, found: list[str]) -> None:
     assert list(extract_terms(text)) == found

@@ -37,7 +37,6 @@ class ProgramServer:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        assert self._process.stdout is not None
         self._process.stdout.read(1)  # it has imported everything
         atexit.register(self.close)
 

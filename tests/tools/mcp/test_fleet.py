@@ -369,7 +369,7 @@ async def test_the_bound_is_what_does_it(monkeypatch: pytest.MonkeyPatch) -> Non
         assert await read(server) == len(LARGE)
 
 
-@corpus("size", [1 << 16, 1 << 20, MESSAGE_MAX * 3])
+@corpus("size", 1 << 16, 1 << 20, MESSAGE_MAX * 3)
 def test_lines_are_read_as_utf_8_however_they_are_cut_and_one_that_is_too_long_is_left_out(size: int) -> None:
     decoder = codecs.getincrementaldecoder(register_encoding())()
     text = "请假 😀\n" * 3

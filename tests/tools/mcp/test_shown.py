@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from bot.approvals import render as words
 from bot.chat.messages import Button, Card, Click, Place, Post
-from bot.core.records import Approval
 from bot.dev.workspace.validate import VIEW_BYTES, check_view
 from bot.platforms.slack.blocks import render_post
 from bot.platforms.slack.dialogs import render_modal
 from bot.platforms.slack.text import unescape_text
+from tests.approvals.approval_walk import build_card
 from tests.harness.corpus import corpus
 from tests.platforms.slack.doubles import validate
 from tests.tools.mcp.running import USE, build_listed_tool
@@ -23,7 +23,7 @@ from tests.tools.office import refused
 from tools.characters import has_invisible
 from tools.mcp import tool_adapter
 from tools.mcp.tool_adapter import FACTS, MAX_DIALOG_BYTES, SHOWN, build_mcp_tool
-from tools.spec import Gate, Proposal, ToolError
+from tools.spec import Proposal, ToolError
 from tools.tool import Tool
 
 HARMLESS_NAME = st.text(st.characters(whitelist_categories=["Ll", "Nd"]), min_size=1, max_size=8)
@@ -45,7 +45,6 @@ def tool() -> Tool:
 
 async def plan(arguments: dict[str, Any]) -> Proposal:
     made = tool()
-    assert made.prepare is not None
     return await made.prepare(USE, made.args.model_validate(arguments))
 
 
@@ -57,11 +56,9 @@ async def shown(arguments: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 @corpus(
     ("one", "other"),
-    [
-        (5, "5"), (None, "null"), ([], "[]"), ({}, "{}"), (True, "true"), (1, 1.0), (1, True), ("", " "),
-        ("a\nb", "a\\nb"), ("a", "a\u200b"), ("a b", "a\u00a0b"), (["x"], {"1": "x"}), ({"1": "x"}, {'"1"': "x"}),
-        ("\u200b", "\\u200b"), ([[]], []), ([None], []), ("é", "e\u0301\u200b"), ("5", '"5"'),
-    ],
+    (5, "5"), (None, "null"), ([], "[]"), ({}, "{}"), (True, "true"), (1, 1.0), (1, True), ("", " "),
+    ("a\nb", "a\\nb"), ("a", "a\u200b"), ("a b", "a\u00a0b"), (["x"], {"1": "x"}), ({"1": "x"}, {'"1"': "x"}),
+    ("\u200b", "\\u200b"), ([[]], []), ([None], []), ("é", "e\u0301\u200b"), ("5", '"5"'),
 )  # fmt: skip
 async def test_what_is_different_looks_different(one: Any, other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert await shown({"a": one}) != await shown({"a": other})
@@ -93,14 +90,14 @@ def count_bytes(value: Any) -> int:
 SIGNS = ["x", "长", "😀", "`", "a\n", "x" * 1499 + "\n", "<!channel> ", "&", "\u200b", '"', "\\"]
 
 
-@corpus("text", SIGNS)
-@corpus("length", [1, 100, 3_000, 7_000, 12_000, 50_000, 100_000])
+@corpus("text", *SIGNS)
+@corpus("length", 1, 100, 3_000, 7_000, 12_000, 50_000, 100_000)
 async def test_everything_that_will_be_sent_can_be_read_before_confirm(text: str, length: int) -> None:
     value = (text * length)[:length]
     assert write(value) in await everything({"text": value})
 
 
-@corpus("text", SIGNS)
+@corpus("text", *SIGNS)
 async def test_as_much_as_a_dialog_may_hold_is_taken_by_the_platform(text: str) -> None:
     """In one value, and in as many as a card may name: at the bound nothing is refused by Slack's own limits."""
     at_most = MAX_DIALOG_BYTES * 1_000 // count_bytes((text * 1_000)[:1_000]) - 10
@@ -150,10 +147,7 @@ async def everything(arguments: dict[str, Any]) -> str:
 
 def dialog_of(plan_: Proposal) -> list[dict[str, Any]]:
     """The blocks of the dialog that *Confirm* opens, as Slack takes them."""
-    approval = Approval(
-        id="A" * 16, version=99, tool="crm__write", gate=Gate.CONFIRM, proposal=plan_, seal="", caller=USE.caller.id,
-        place=None, created_ms=0, expires_ms=0,
-    )  # fmt: skip
+    approval = build_card(plan_, id="A" * 16, version=99, tool="crm__write", caller=USE.caller.id, place=None)
     place = Place(team="T1", channel="D1", direct=True)
     click = Click(id="C", approval=approval.id, version=99, choice="confirm", person=USE.caller.id, place=place)
     confirm = words.find_choice(plan_, "confirm")
@@ -173,6 +167,6 @@ def read(blocks: list[dict[str, Any]]) -> str:
     return unescape_text(inside).replace("⟨U+0060⟩", "`").replace("\n", "")
 
 
-@corpus("name", ["", "a\u200b", "a\u202eb", "a\nb", "a\u3164", "a\u00a0b", "a › b", "x" * 101, "😀" * 51])
+@corpus("name", "", "a\u200b", "a\u202eb", "a\nb", "a\u3164", "a\u00a0b", "a › b", "x" * 101, "😀" * 51)
 async def test_a_name_that_a_card_cannot_show_is_refused(name: str) -> None:
     assert (await refused(plan({name: 1}))).code == "too_much"

@@ -164,7 +164,6 @@ class Approvals(RuleBasedStateMachine):
     def check_agreed(self, before: Request, after: Request, command: DecideCommand | AddSignCommand) -> None:
         """Counted by hand: where all have to agree, everybody else had agreed before the last one did."""
         task = before.find_task(command.task)
-        assert task is not None
         visit = next(v for v in before.visits if v.node == task.node)
         through = visit.node not in {v.node for v in after.visits} and command.kind == "decide"
         if through and command.decision is Decision.APPROVE and visit.ballot.mode is not VotingMode.ANY:

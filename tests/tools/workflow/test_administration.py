@@ -136,15 +136,13 @@ NUMBERED = rewritten(LEAVE, 'name = "reason"\nkind = "text"', 'name = "reason"\n
 
 @corpus(
     ("version", "code", "key", "what"),
-    [
-        (rewritten(LEAVE, 'name="审批 Approval"', 'name="一级审批 First"'), "not_movable", "node", "first_level"),
-        (rewritten(LEAVE, "days &lt;= 1", "days &lt;= 2"), "not_movable", "node", "length"),
-        (HARSHER, "not_ready", "what", "longest"),  # else whoever rejects it could not
-        (rewritten(NUMBERED, "days &gt; 3}", "reason &gt; 3}"), "not_ready", "what",
-         "${reason > 3}: > needs number, not text"),
-        (rewritten(LEAVE, "${second_approver}", "${approver}"), "not_ready", "what", "approver"),
-        (rewritten(LEAVE, "${second_approver}", "${handover}"), "not_ready", "what", "handover"),
-    ],
+    (rewritten(LEAVE, 'name="审批 Approval"', 'name="一级审批 First"'), "not_movable", "node", "first_level"),
+    (rewritten(LEAVE, "days &lt;= 1", "days &lt;= 2"), "not_movable", "node", "length"),
+    (HARSHER, "not_ready", "what", "longest"),  # else whoever rejects it could not
+    (rewritten(NUMBERED, "days &gt; 3}", "reason &gt; 3}"), "not_ready", "what",
+     "${reason > 3}: > needs number, not text"),
+    (rewritten(LEAVE, "${second_approver}", "${approver}"), "not_ready", "what", "approver"),
+    (rewritten(LEAVE, "${second_approver}", "${handover}"), "not_ready", "what", "handover"),
 )  # fmt: skip
 async def test_only_what_fits_the_way_of_a_request_takes_it(version: Process, code: str, key: str, what: str) -> None:
     """What was come through must be the same, and what may come must be there: nobody decides two levels of the

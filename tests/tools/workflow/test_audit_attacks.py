@@ -69,7 +69,6 @@ class Intruder:
             events[at] = events[at].model_copy(update={"previous": previous}).add_hash()
         await self.write_events(request, [one.model_dump_json() for one in events])
         known = await self.store.load_request(request)
-        assert known is not None
         await self.write_request(request, known.model_copy(update={"head": events[-1].hash}))
 
     async def add_decision(self, request: str, task: str, person: str) -> None:
@@ -222,7 +221,7 @@ FOUND: dict[str, tuple[Act, list[str]]] = {
 }
 
 
-@corpus("attack", FOUND)
+@corpus("attack", *FOUND)
 async def test_it_is_found_without_any_help(attack: str, redis: Redis) -> None:
     intruder = await admit_intruder(redis)
     known = await export(intruder.store)
@@ -270,7 +269,7 @@ WITH_HEADS: dict[str, tuple[Act, set[str]]] = {
 }
 
 
-@corpus("attack", WITH_HEADS)
+@corpus("attack", *WITH_HEADS)
 async def test_heads_kept_elsewhere_show_it(attack: str, redis: Redis) -> None:
     intruder = await admit_intruder(redis)
     known = await export(intruder.store)
@@ -284,8 +283,7 @@ async def test_a_head_that_was_altered_or_is_another_stores_is_found(intruder: I
     first, *rest = await export(intruder.store)
     raised = RecordHead(first.request, first.n + 1, first.hash)
     other_hash = RecordHead(first.request, first.n, "0" * 64)
-    unknown = RecordHead("L-0077", 0, first.hash)
-    for one in (raised, other_hash, unknown):
+    for one in (raised, other_hash, RecordHead("L-0077", 0, first.hash)):
         assert await verify(intruder.store, [one, *rest]) == {f"{one.request} rewritten"}
     await intruder.redis.flushall()
     await office(RedisStore(intruder.redis)).engine.start_request("leave", SHORT, "U1", "in another company", NOW)
@@ -310,18 +308,15 @@ async def test_a_file_that_was_cut_changed_or_emptied_is_no_file_of_heads(intrud
 async def test_heads_are_of_every_request_also_of_one_that_no_list_shows(intruder: Intruder) -> None:
     """Hidden when the heads are exported, rewritten later, and shown again: its head was there all the same."""
     await hide_one(intruder)
-    known = await export(intruder.store)
-    assert {one.request for one in known} == {*REQUESTS}
+    assert {one.request for one in await export(intruder.store)} == {*REQUESTS}
     await intruder.forget("L-0002")
-    missing = [one async for one in list_record_heads(intruder.store) if isinstance(one, str)]
-    assert missing == ["L-0002"]
+    assert [one async for one in list_record_heads(intruder.store) if isinstance(one, str)] == ["L-0002"]
 
 
 async def test_what_was_added_as_the_engine_would_have_written_it_cannot_be_found(intruder: Intruder) -> None:
     """The limit that the README and `audit verify --help` name: who can write to Redis can press for others."""
     known = await export(intruder.store)
     before = await intruder.store.load_request("L-0005")
-    assert before is not None
     (task,) = (one for one in before.tasks if one.is_open)
     await intruder.add_decision("L-0005", task.id, task.assignee)
     assert await verify(intruder.store, known) == set()

@@ -14,7 +14,6 @@ from tools.workflow.engine.commands import AddSignCommand, DecideCommand, SignPo
 from tools.workflow.engine.enrich import CommandEnricher
 from tools.workflow.engine.state import Decision, Delegation, Status
 
-LARGE = {**TAXI, "amount": "5000"}
 OTHER = Person(id="U7", name="孙七", names=("Sun Qi",), roles=frozenset({"finance"}))
 
 
@@ -25,7 +24,7 @@ def approve(task: str, actor: str) -> DecideCommand:
 async def at_finance(*more: Person) -> Office:
     there = office()
     there.people.known += more
-    await there.start(LARGE, "expense")
+    await there.start({**TAXI, "amount": "5000"}, "expense")
     await decide(there.engine, "E-0001-1", LI.id, Decision.APPROVE)
     return there
 

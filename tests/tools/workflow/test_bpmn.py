@@ -65,21 +65,15 @@ def test_the_smallest_process_and_a_parallel_one() -> None:
 
 @corpus(
     ("attributes", "who", "mode"),
-    [
-        ('camunda:assignee="${approver}"', ("approver",), VotingMode.ALL),
-        ('camunda:candidateUsers="${approver}, ${second}"', ("approver", "second"), VotingMode.ANY),
-        ('camunda:candidateGroups="finance,hr"', ("role:finance", "role:hr"), VotingMode.ANY),
-        ('camunda:candidateUsers="${second}" camunda:candidateGroups="hr"', ("second", "role:hr"), VotingMode.ANY),
-        (several(), ("reviewers",), VotingMode.ALL),
-        (several("${reviewers}"), ("reviewers",), VotingMode.ALL),
-        (
-            several(how='isSequential="false"', until="${decision eq &quot;reject&quot;}"),
-            ("reviewers",),
-            VotingMode.ALL,
-        ),
-        (several(how='isSequential="true"'), ("reviewers",), VotingMode.ORDER),
-        (several(until="${nrOfCompletedInstances &gt;= 1}"), ("reviewers",), VotingMode.ANY),
-    ],
+    ('camunda:assignee="${approver}"', ("approver",), VotingMode.ALL),
+    ('camunda:candidateUsers="${approver}, ${second}"', ("approver", "second"), VotingMode.ANY),
+    ('camunda:candidateGroups="finance,hr"', ("role:finance", "role:hr"), VotingMode.ANY),
+    ('camunda:candidateUsers="${second}" camunda:candidateGroups="hr"', ("second", "role:hr"), VotingMode.ANY),
+    (several(), ("reviewers",), VotingMode.ALL),
+    (several("${reviewers}"), ("reviewers",), VotingMode.ALL),
+    (several(how='isSequential="false"', until="${decision eq &quot;reject&quot;}"), ("reviewers",), VotingMode.ALL),
+    (several(how='isSequential="true"'), ("reviewers",), VotingMode.ORDER),
+    (several(until="${nrOfCompletedInstances &gt;= 1}"), ("reviewers",), VotingMode.ANY),
 )
 def test_who_decides_a_task(attributes: str, who: tuple[str, ...], mode: VotingMode) -> None:
     assert (task(attributes).who, task(attributes).mode) == (who, mode)
@@ -87,19 +81,17 @@ def test_who_decides_a_task(attributes: str, who: tuple[str, ...], mode: VotingM
 
 @corpus(
     ("attributes", "reason"),
-    [
-        ('camunda:candidateUsers="${approver},,${second}"', "candidateUsers: '' should be written"),
-        ('camunda:candidateUsers="${approver},${approver}"', "'approver' is listed twice"),
-        ('camunda:candidateGroups="hr,"', "candidateGroups: '' is not the name of a role"),
-        ('camunda:assignee="${days &gt; 1}"', "should be one variable"),
-        ('camunda:assignee="${days}"', "unknown person 'days'; known: approver"),
-        (several("days"), "collection: unknown person 'days'; known: approver"),
-        (several("${bean.all()}"), "collection: cannot read"),
-        (several("a,b"), "collection: cannot read"),
-        (several(how='isSequential="maybe"'), "completionCondition: should be"),
-        (several().replace("one", "approver"), "elementVariable: 'approver' should be a name of its own"),
-        (several() + several().partition(">")[2], "<multiInstanceLoopCharacteristics> is given twice"),
-    ],
+    ('camunda:candidateUsers="${approver},,${second}"', "candidateUsers: '' should be written"),
+    ('camunda:candidateUsers="${approver},${approver}"', "'approver' is listed twice"),
+    ('camunda:candidateGroups="hr,"', "candidateGroups: '' is not the name of a role"),
+    ('camunda:assignee="${days &gt; 1}"', "should be one variable"),
+    ('camunda:assignee="${days}"', "unknown person 'days'; known: approver"),
+    (several("days"), "collection: unknown person 'days'; known: approver"),
+    (several("${bean.all()}"), "collection: cannot read"),
+    (several("a,b"), "collection: cannot read"),
+    (several(how='isSequential="maybe"'), "completionCondition: should be"),
+    (several().replace("one", "approver"), "elementVariable: 'approver' should be a name of its own"),
+    (several() + several().partition(">")[2], "<multiInstanceLoopCharacteristics> is given twice"),
 )
 def test_who_decides_must_be_clear(attributes: str, reason: str) -> None:
     found = refusal(drawn(SMALL, tasks={"a": attributes}))
@@ -112,12 +104,10 @@ def reminded(after: str = "PT24H", more: str = 'cancelActivity="false"', task: s
 
 @corpus(
     ("written", "seconds"),
-    [
-        *[("PT1M", 60), ("PT60S", 60), ("PT24H", 86_400), ("P1DT12H", 129_600), ("P366D", 31_622_400)],
-        *((odd, "is not a duration") for odd in ("", "P", "PT", "P1DT", "24H", "T24H", "PT-1H", "-PT1H", "PT1.5H")),
-        *((odd, "is not a duration") for odd in ("P1W", "P1M", "P1Y", "R/PT1H", "2026-12-01")),
-        *((odd, "less than a minute or more than 366 days") for odd in ("PT59S", "P367D", "PT99999999S")),
-    ],
+    *[("PT1M", 60), ("PT60S", 60), ("PT24H", 86_400), ("P1DT12H", 129_600), ("P366D", 31_622_400)],
+    *((odd, "is not a duration") for odd in ("", "P", "PT", "P1DT", "24H", "T24H", "PT-1H", "-PT1H", "PT1.5H")),
+    *((odd, "is not a duration") for odd in ("P1W", "P1M", "P1Y", "R/PT1H", "2026-12-01")),
+    *((odd, "less than a minute or more than 366 days") for odd in ("PT59S", "P367D", "PT99999999S")),
 )
 def test_a_timer_is_a_part_of_its_task_after_so_long_and_no_more(written: str, seconds: int | str) -> None:
     if isinstance(seconds, str):
@@ -142,7 +132,7 @@ def test_timers_are_sorted_and_service_tasks_have_a_topic() -> None:
         assert (node.topic, node.is_rule) == (TOPICS[name], name == "rule")
 
 
-@corpus("engine", ("flowable", "operaton", "activiti"))
+@corpus("engine", "flowable", "operaton", "activiti")
 def test_each_engine_s_spelling_means_the_same(engine: str) -> None:
     own = f"http://{engine}.org/{'schema/1.0/bpmn' if engine == 'operaton' else 'bpmn'}"
     text = drawn(SMALL, tasks={"a": several()})
@@ -170,7 +160,7 @@ NOTED = (
 )
 
 
-@corpus("name", HARMLESS)
+@corpus("name", *HARMLESS)
 def test_what_has_no_meaning_changes_nothing(name: str) -> None:
     before, extra = HARMLESS[name]
     text = drawn(SMALL)
@@ -227,7 +217,7 @@ def ask_everybody(definition: ProcessDefinition) -> tuple[list[str], Request]:
     return [task.node for task in request.tasks], request
 
 
-@corpus("way", WAYS)
+@corpus("way", *WAYS)
 def test_what_is_foreseen_is_what_happens(way: str) -> None:
     definition = compiled(drawn(WAYS[way], tasks=TASKS))
     asked, ended = ask_everybody(definition)

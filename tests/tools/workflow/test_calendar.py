@@ -15,18 +15,16 @@ from tools.workflow.process.calendar import KNOWN_YEARS, WorkCalendar, read_cale
 
 @corpus(
     ("start", "start_half", "end", "end_half", "days", "estimated"),
-    [
-        ("2026-09-30", "pm", "2026-10-10", "am", "3", False),  # National Day, 10-10 is a make-up day
-        ("2026-10-01", "am", "2026-10-07", "pm", "0", False),
-        ("2026-11-21", "am", "2026-11-22", "pm", "0", False),  # Saturday, Sunday
-        ("2026-11-23", "am", "2026-11-23", "am", "0.5", False),
-        ("2026-11-23", "pm", "2026-11-23", "pm", "0.5", False),
-        ("2026-11-23", "am", "2026-11-23", "pm", "1", False),
-        ("2026-11-23", "pm", "2026-11-24", "am", "1", False),
-        ("2026-02-13", "am", "2026-02-14", "pm", "2", False),  # the Saturday is a make-up day
-        ("2026-12-30", "am", "2027-01-05", "pm", "4", True),  # 2027 is not published yet
-        ("2026-11-20", "am", "2026-11-29", "pm", "6", False),
-    ],
+    ("2026-09-30", "pm", "2026-10-10", "am", "3", False),  # National Day, 10-10 is a make-up day
+    ("2026-10-01", "am", "2026-10-07", "pm", "0", False),
+    ("2026-11-21", "am", "2026-11-22", "pm", "0", False),  # Saturday, Sunday
+    ("2026-11-23", "am", "2026-11-23", "am", "0.5", False),
+    ("2026-11-23", "pm", "2026-11-23", "pm", "0.5", False),
+    ("2026-11-23", "am", "2026-11-23", "pm", "1", False),
+    ("2026-11-23", "pm", "2026-11-24", "am", "1", False),
+    ("2026-02-13", "am", "2026-02-14", "pm", "2", False),  # the Saturday is a make-up day
+    ("2026-12-30", "am", "2027-01-05", "pm", "4", True),  # 2027 is not published yet
+    ("2026-11-20", "am", "2026-11-29", "pm", "6", False),
 )
 def test_lengths(start: str, start_half: str, end: str, end_half: str, days: str, estimated: bool) -> None:
     first, last = date.fromisoformat(start), date.fromisoformat(end)
@@ -91,19 +89,17 @@ def test_an_override_wins_in_every_country(day: date, works: bool, country: str)
 
 @corpus(
     ("country", "text", "reason"),
-    [
-        ("XX", "", "'XX' is no country that has a calendar; write it like CN or DE-BY"),
-        ("DE-ZZ", "", "'DE-ZZ' is no country that has a calendar"),
-        ("", "", "'' is no country"),
-        ("CN", "[days]\n2027-02-30 = 'off'", "'2027-02-30' is no day; write it like 2027-01-02"),
-        ("CN", "[days]\n20270102 = 'off'", "'20270102' is no day"),
-        ("CN", "[days]\n2027-01-02 = 'free'", '2027-01-02 is \'free\'; it can be "work" or "off"'),
-        ("CN", "[days]\n2027-01-02 = true", "2027-01-02 is True"),
-        ("CN", "2027-01-02 = 'off'", "unknown table or key '2027-01-02'; only [days] is known"),
-        ("CN", "days = 1", "[days] should be a table of days"),
-        ("CN", "[days]\n2027-01-02 = 'off'\n2027-01-02 = 'work'", "Cannot overwrite a value"),
-        ("CN", "[days", "Expected"),
-    ],
+    ("XX", "", "'XX' is no country that has a calendar; write it like CN or DE-BY"),
+    ("DE-ZZ", "", "'DE-ZZ' is no country that has a calendar"),
+    ("", "", "'' is no country"),
+    ("CN", "[days]\n2027-02-30 = 'off'", "'2027-02-30' is no day; write it like 2027-01-02"),
+    ("CN", "[days]\n20270102 = 'off'", "'20270102' is no day"),
+    ("CN", "[days]\n2027-01-02 = 'free'", '2027-01-02 is \'free\'; it can be "work" or "off"'),
+    ("CN", "[days]\n2027-01-02 = true", "2027-01-02 is True"),
+    ("CN", "2027-01-02 = 'off'", "unknown table or key '2027-01-02'; only [days] is known"),
+    ("CN", "days = 1", "[days] should be a table of days"),
+    ("CN", "[days]\n2027-01-02 = 'off'\n2027-01-02 = 'work'", "Cannot overwrite a value"),
+    ("CN", "[days", "Expected"),
 )
 def test_a_calendar_that_cannot_be_read_is_refused(country: str, text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=re.escape(reason)):
@@ -112,15 +108,13 @@ def test_a_calendar_that_cannot_be_read_is_refused(country: str, text: str, reas
 
 @corpus(
     ("country", "day", "is_worked"),
-    [
-        ("US", date(2026, 11, 26), False),
-        ("US", date(2026, 10, 1), True),
-        ("DE-BY", date(2026, 6, 4), False),  # Corpus Christi, in Bavaria
-        ("DE", date(2026, 6, 4), True),
-        ("JP", date(2026, 5, 6), False),
-        ("GB", date(2026, 12, 28), False),  # in place of a Saturday
-        ("GB", date(2026, 12, 29), True),
-    ],
+    ("US", date(2026, 11, 26), False),
+    ("US", date(2026, 10, 1), True),
+    ("DE-BY", date(2026, 6, 4), False),  # Corpus Christi, in Bavaria
+    ("DE", date(2026, 6, 4), True),
+    ("JP", date(2026, 5, 6), False),
+    ("GB", date(2026, 12, 28), False),  # in place of a Saturday
+    ("GB", date(2026, 12, 29), True),
 )
 def test_golden_days_of_other_countries_by_any_version_of_the_data(country: str, day: date, is_worked: bool) -> None:
     assert WorkCalendar(country).get_day_status(day) == (is_worked, False)
@@ -148,15 +142,13 @@ SHANGHAI, LONDON = ZoneInfo("Asia/Shanghai"), ZoneInfo("Europe/London")
 
 @corpus(
     ("moment", "opens"),
-    [
-        ("2026-11-20 09:00", None),
-        ("2026-11-20 17:59", None),
-        ("2026-11-20 08:59", "2026-11-20 09:00"),
-        ("2026-11-20 18:00", "2026-11-23 09:00"),  # Friday evening
-        ("2026-11-21 12:00", "2026-11-23 09:00"),
-        ("2026-09-30 20:00", "2026-10-08 09:00"),  # National Day
-        ("2026-10-10 12:00", None),  # a Saturday that is worked
-    ],
+    ("2026-11-20 09:00", None),
+    ("2026-11-20 17:59", None),
+    ("2026-11-20 08:59", "2026-11-20 09:00"),
+    ("2026-11-20 18:00", "2026-11-23 09:00"),  # Friday evening
+    ("2026-11-21 12:00", "2026-11-23 09:00"),
+    ("2026-09-30 20:00", "2026-10-08 09:00"),  # National Day
+    ("2026-10-10 12:00", None),  # a Saturday that is worked
 )
 def test_working_hours(moment: str, opens: str | None) -> None:
     at = datetime.fromisoformat(moment).replace(tzinfo=SHANGHAI)
@@ -172,19 +164,17 @@ def test_working_hours(moment: str, opens: str | None) -> None:
 
 @corpus(
     ("start", "hours", "ends"),
-    [
-        ("2026-11-20 18:00", 24, "2026-11-24 09:00"),  # Friday evening: Monday has passed
-        ("2026-11-20 18:00", 36, "2026-11-25 09:00"),
-        ("2026-11-20 18:00", 72, "2026-11-26 09:00"),
-        ("2026-11-20 10:00", 24, "2026-11-23 10:00"),
-        ("2026-11-23 10:00", 24, "2026-11-24 10:00"),  # on a working day as by the clock
-        ("2026-11-23 07:00", 24, "2026-11-24 09:00"),
-        ("2026-11-23 10:00", 4, "2026-11-23 14:00"),
-        ("2026-11-23 16:00", 4, "2026-11-24 11:00"),
-        ("2026-11-23 17:59", 0.5, "2026-11-23 18:29"),  # less than an hour passes by the clock
-        ("2026-09-30 17:00", 24, "2026-10-08 17:00"),  # over National Day
-        ("2026-10-09 17:00", 24, "2026-10-10 17:00"),  # a Saturday that is worked
-    ],
+    ("2026-11-20 18:00", 24, "2026-11-24 09:00"),  # Friday evening: Monday has passed
+    ("2026-11-20 18:00", 36, "2026-11-25 09:00"),
+    ("2026-11-20 18:00", 72, "2026-11-26 09:00"),
+    ("2026-11-20 10:00", 24, "2026-11-23 10:00"),
+    ("2026-11-23 10:00", 24, "2026-11-24 10:00"),  # on a working day as by the clock
+    ("2026-11-23 07:00", 24, "2026-11-24 09:00"),
+    ("2026-11-23 10:00", 4, "2026-11-23 14:00"),
+    ("2026-11-23 16:00", 4, "2026-11-24 11:00"),
+    ("2026-11-23 17:59", 0.5, "2026-11-23 18:29"),  # less than an hour passes by the clock
+    ("2026-09-30 17:00", 24, "2026-10-08 17:00"),  # over National Day
+    ("2026-10-09 17:00", 24, "2026-10-10 17:00"),  # a Saturday that is worked
 )
 def test_a_length_passes_in_working_hours_its_days_as_working_days(start: str, hours: float, ends: str) -> None:
     begins, end = (datetime.fromisoformat(at).replace(tzinfo=SHANGHAI) for at in (start, ends))

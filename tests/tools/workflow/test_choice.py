@@ -25,7 +25,6 @@ from tools.workflow.process.policy import parse_policy
 
 LEAVE, EXPENSE = load_shipped_processes()
 FREE: dict[str, Any] = {"policy": CHOICE}
-DIRECTOR = Person(id="U9", name="钱总", roles=frozenset({"director"}))
 
 
 def test_only_whom_the_table_names_is_accepted_and_the_next_selector_counts_only_where_it_names_nobody() -> None:
@@ -37,7 +36,7 @@ def test_only_whom_the_table_names_is_accepted_and_the_next_selector_counts_only
         assert render_value(error.note, "zh") == f"按规则，审批人是李四，不能是{friend.name}。要由李四审批吗？"
         told = f"Approver: the rules name Li Si, not {choose_name(friend, 'en')}. Shall it go to Li Si?"
         assert render_value(error.note, "en") == told
-    people = (*PEOPLE, DIRECTOR)
+    people = (*PEOPLE, Person(id="U9", name="钱总", roles=frozenset({"director"})))
     assert refused(LEAVE, {**SICK, "approver": "U9"}, people=people).code == "other_approver", "张三 has a manager"
     assert filled(LEAVE, {**SICK, "approver": "U9"}, WANG, people=people).exceptions == {}, "王五 has none: a director"
     assert refused(LEAVE, {**SICK, "approver": "U2"}, WANG, people=people).code == "other_approver"
@@ -174,12 +173,10 @@ def test_a_level_is_the_first_that_the_table_names_and_is_free() -> None:
     error = refused(TWO, {"approver": "U4"}, WANG)
     assert (error.code, error.params["label"]) == ("no_level", {"zh": "二级", "en": "Second approver"})
     row = '[[policy]]\nprocess = "trip"\nlevel = "second"\nwho = ["role director", "person lin@example.com"]'
-    rows = parse_policy(row)
-    assert filled(TWO, LED, more={"policy": rows}).people == {"second": ("U3",)}
+    assert filled(TWO, LED, more={"policy": parse_policy(row)}).people == {"second": ("U3",)}
     other = parse_policy('[[policy]]\nprocess = "leave"\nlevel = "second"\nwho = ["person lin@example.com"]')
     assert filled(TWO, LED, WANG, more={"policy": other}).people == {"second": ("U4",)}, "of another process"
-    twice = trip(user("first", "second"), user("next", "second"))
-    assert refused(twice, LED).code == "own_level"
+    assert refused(trip(user("first", "second"), user("next", "second")), LED).code == "own_level"
 
 
 def test_a_board_or_a_role_is_everybody_named_but_the_author_and_who_decides_already() -> None:
@@ -208,13 +205,11 @@ def test_several_persons_are_read_as_people_write_them_and_so_many_and_no_more()
 
 @corpus(
     ("form", "author", "offered"),
-    [
-        ({}, ZHANG, "李四"),
-        ({}, ZHANG.model_copy(update={"department": "sales"}), "李文光"),
-        ({"travellers": "6"}, ZHANG, "王五"),
-        ({"travellers": "5"}, ZHANG, "李四"),
-        ({"travellers": "6"}, WANG, ""),
-    ],
+    ({}, ZHANG, "李四"),
+    ({}, ZHANG.model_copy(update={"department": "sales"}), "李文光"),
+    ({"travellers": "6"}, ZHANG, "王五"),
+    ({"travellers": "5"}, ZHANG, "李四"),
+    ({"travellers": "6"}, WANG, ""),
 )
 def test_the_table_suggests_an_approver_and_fills_none_in(form: dict[str, str], author: Person, offered: str) -> None:
     error = refused(ONE, form, author)
@@ -243,12 +238,10 @@ def test_copies_and_mails_have_their_people_and_let_nothing_pass() -> None:
 
 @corpus(
     ("nodes", "text", "element", "reason"),
-    [
-        ((TELL, MAIL), "", "tell", "needs a [[cc]] row"),
-        ((TELL,), TOLD, "form", "mail row 1: 'mail' is no mail service task"),
-        ((), TOLD, "form", "cc row 1: 'tell' is no cc service task"),
-        ((TELL, MAIL), TOLD + '[[cc]]\nnode = "tell"\nwho = ["manager"]', "form", "cc row 2: 'tell' has a row already"),
-    ],
+    ((TELL, MAIL), "", "tell", "needs a [[cc]] row"),
+    ((TELL,), TOLD, "form", "mail row 1: 'mail' is no mail service task"),
+    ((), TOLD, "form", "cc row 1: 'tell' is no cc service task"),
+    ((TELL, MAIL), TOLD + '[[cc]]\nnode = "tell"\nwho = ["manager"]', "form", "cc row 2: 'tell' has a row already"),
 )
 def test_copies_and_mails_need_rows_and_nodes(nodes: list[FlowNode], text: str, element: str, reason: str) -> None:
     with pytest.raises(InvalidDefinitionError) as wrong:

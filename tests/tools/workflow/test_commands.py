@@ -343,7 +343,7 @@ def test_only_whom_a_request_concerns_speak_of_it() -> None:
     assert does(flow, told, CommentCommand(request="L-1", actor="S", text=" ? ")).opinions[-1].text == "?"
 
 
-@corpus(("start", "end", "may"), [(-2, -1, False), (-1, 0, False), (1, 2, False), (0, 1, True), (-1, 1, True)])
+@corpus(("start", "end", "may"), (-2, -1, False), (-1, 0, False), (1, 2, False), (0, 1, True), (-1, 1, True))
 def test_who_stands_in_does_so_only_meanwhile(start: int, end: int, may: bool) -> None:
     flow, request = ask("B")
     command = approve("L-1-1", "D", standing=away("B", "D", start, end))
@@ -355,12 +355,10 @@ def test_who_stands_in_does_so_only_meanwhile(start: int, end: int, may: bool) -
 
 @corpus(
     ("deputy", "days", "code"),
-    [
-        *(("D", days, "") for days in ((1, 2), (-1, 1), (4, 5), (7, 8), (-9, 1))),
-        ("B", (1, 2), "bad_deputy"),
-        *(("D", days, "bad_period") for days in ((2, 2), (2, 1), (-2, 0))),
-        *(("D", days, "overlapping") for days in ((4, 6), (6, 8), (5.5, 5.6))),
-    ],
+    *(("D", days, "") for days in ((1, 2), (-1, 1), (4, 5), (7, 8), (-9, 1))),
+    ("B", (1, 2), "bad_deputy"),
+    *(("D", days, "bad_period") for days in ((2, 2), (2, 1), (-2, 0))),
+    *(("D", days, "overlapping") for days in ((4, 6), (6, 8), (5.5, 5.6))),
 )
 def test_one_person_has_one_deputy_at_a_time(deputy: str, days: tuple[float, float], code: str) -> None:
     one, others = away("B", deputy, *days), {"later": (5, 7), "over": (-9, -8), "just over": (-8, 0)}
@@ -563,11 +561,9 @@ def test_the_authors_own_task_is_not_given_away_and_nobody_is_asked_beside_it() 
 
 @corpus(
     ("where", "outcomes", "said"),
-    [
-        (SignPosition.BEFORE, [("B", "added"), ("C", "")], ("B", "", "add_sign", "请看")),
-        (SignPosition.BESIDE, [("B", ""), ("C", "")], ("B", "", "add_sign", "请看")),
-        (SignPosition.AFTER, [("B", "approve"), ("C", "")], ("B", "", "approve", "请看")),
-    ],
+    (SignPosition.BEFORE, [("B", "added"), ("C", "")], ("B", "", "add_sign", "请看")),
+    (SignPosition.BESIDE, [("B", ""), ("C", "")], ("B", "", "add_sign", "请看")),
+    (SignPosition.AFTER, [("B", "approve"), ("C", "")], ("B", "", "approve", "请看")),
 )
 def test_whose_turn_it_is_when_others_are_asked(where: SignPosition, outcomes: Any, said: tuple[str, ...]) -> None:
     flow, request = ask("B")
@@ -615,8 +611,7 @@ def test_others_are_told_of_a_request_once_and_not_its_author() -> None:
     assert told.cc == ("C", "D")
     for people in (("C", "A"), ()):
         assert refusal(flow, told, cc.model_copy(update={"people": people})) == "told_already"
-    again = does(flow, told, cc.model_copy(update={"people": ("D", "E")}))
-    assert again.cc == ("C", "D", "E")
+    assert does(flow, told, cc.model_copy(update={"people": ("D", "E")})).cc == ("C", "D", "E")
     many = tuple(f"P{n}" for n in range(authority.MAX_PEOPLE + 1))
     assert refusal(flow, request, cc.model_copy(update={"people": many})) == "told_already"
     assert does(flow, request, cc.model_copy(update={"people": many[1:]})).cc == many[1:]
@@ -624,11 +619,9 @@ def test_others_are_told_of_a_request_once_and_not_its_author() -> None:
 
 @corpus(
     ("topic", "told"),
-    [
-        (ServiceTopic.MAIL, [{"notice": "mail", "person": "A"}]),
-        (ServiceTopic.CC, [{"notice": "told", "person": p, "by": RULE} for p in "CD"]),
-        (ServiceTopic.RULE, [{"notice": "told", "person": p, "by": RULE} for p in "CD"]),
-    ],
+    (ServiceTopic.MAIL, [{"notice": "mail", "person": "A"}]),
+    (ServiceTopic.CC, [{"notice": "told", "person": p, "by": RULE} for p in "CD"]),
+    (ServiceTopic.RULE, [{"notice": "told", "person": p, "by": RULE} for p in "CD"]),
 )
 def test_what_a_service_on_the_way_causes(topic: ServiceTopic, told: list[dict[str, str]]) -> None:
     flow = drawn([ONE, Serve(topic)])

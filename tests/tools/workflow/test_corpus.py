@@ -15,8 +15,6 @@ from tests.tools.workflow.refused_files import CORPUS, EXPECTED, TYPES
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.bpmn.reader import compile_bpmn
 
-SOUND = sorted(path.stem for path in (CORPUS / "sound").glob("*.bpmn"))
-
 REACHING = ("open", "exec", "compile", "import", "os.", "subprocess.", "socket.", "shutil.", "ctypes.", "code.")
 """Audit events of reading files, running code and talking to others."""
 
@@ -58,14 +56,14 @@ def refused(source: bytes, watch: Watch) -> InvalidDefinitionError:
     return found.value
 
 
-@corpus("name", EXPECTED)
+@corpus("name", *EXPECTED)
 def test_a_malformed_file_is_refused_with_element_and_reason(name: str, watch: Watch) -> None:
     found = refused((CORPUS / f"{name}.bpmn").read_bytes(), watch)
     assert (found.element, EXPECTED[name]["reason"] in found.reason) == (EXPECTED[name]["element"], True), found
 
 
 def test_the_files_without_the_defect_are_accepted_and_every_file_is_listed(watch: Watch) -> None:
-    for name in SOUND:
+    for name in sorted(path.stem for path in (CORPUS / "sound").glob("*.bpmn")):
         source = (CORPUS / "sound" / f"{name}.bpmn").read_bytes()
         with watch.watching() as reached:
             assert compile_bpmn(source, TYPES, PEOPLE).key == "trip"
@@ -105,7 +103,7 @@ LARGE: dict[str, tuple[Callable[[], str], str, str]] = {
 }  # fmt: skip
 
 
-@corpus("name", LARGE)
+@corpus("name", *LARGE)
 def test_a_large_file_is_refused_as_quickly(name: str, watch: Watch) -> None:
     file, element, reason = LARGE[name]
     found = refused(file().encode(), watch)

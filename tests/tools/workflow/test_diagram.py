@@ -105,13 +105,11 @@ def test_a_name_never_becomes_markup(name: str) -> None:
 
 @corpus(
     "place",
-    [
-        "",
-        '<dc:Bounds x="0" y="0" width="nan" height="80"/>',
-        '<dc:Bounds x="0" y="0" width="1e9" height="80"/>',
-        '<dc:Bounds x="0" y="0" width="0" height="80"/>',
-        '<dc:Bounds x="0" y="0" width="80"/>',
-    ],
+    "",
+    '<dc:Bounds x="0" y="0" width="nan" height="80"/>',
+    '<dc:Bounds x="0" y="0" width="1e9" height="80"/>',
+    '<dc:Bounds x="0" y="0" width="0" height="80"/>',
+    '<dc:Bounds x="0" y="0" width="80"/>',
 )
 def test_a_shape_without_a_sensible_size_half_a_picture_and_a_file_that_is_none_are_no_picture(place: str) -> None:
     assert refused(small("审批", place)) == "no_diagram"
@@ -146,16 +144,14 @@ def test_a_name_the_font_cannot_write_is_no_picture_and_never_boxes(tmp_path: Pa
 
 @corpus(
     ("name", "ems", "most", "split", "shown"),
-    [
-        ("", 8, 3, False, ()),
-        ("同意 Yes", 9, 3, False, ("同意 Yes",)),
-        ("审批 Approval", 9, 3, True, ("审批", "Approval")),
-        ("二级审批 Second approval", 8, 3, False, ("二级审批", "Second approval")),
-        ("同意吗？", 3, 3, False, ("同意", "吗？")),
-        ("one two three", 4, 3, False, ("one two", "three")),
-        ("一二三四五六", 2, 2, False, ("一二", "三…")),
-        ("abcdefghij", 2, 9, False, ("abc", "defg", "hij")),
-    ],
+    ("", 8, 3, False, ()),
+    ("同意 Yes", 9, 3, False, ("同意 Yes",)),
+    ("审批 Approval", 9, 3, True, ("审批", "Approval")),
+    ("二级审批 Second approval", 8, 3, False, ("二级审批", "Second approval")),
+    ("同意吗？", 3, 3, False, ("同意", "吗？")),
+    ("one two three", 4, 3, False, ("one two", "three")),
+    ("一二三四五六", 2, 2, False, ("一二", "三…")),
+    ("abcdefghij", 2, 9, False, ("abc", "defg", "hij")),
 )
 def test_where_names_break(name: str, ems: float, most: int, split: bool, shown: tuple[str, ...]) -> None:
     assert wrap_label(name, ems, most, split=split) == shown

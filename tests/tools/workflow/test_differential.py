@@ -132,7 +132,7 @@ WRONG: dict[str, tuple[object, str, object]] = {
 }
 
 
-@corpus("wrong", WRONG)
+@corpus("wrong", *WRONG)
 def test_an_engine_that_runs_otherwise_is_seen(wrong: str) -> None:
     with patch.object(*WRONG[wrong]), pytest.raises(AssertionError):
         run_alike(settings(QUICK, phases=[Phase.generate]))

@@ -159,8 +159,7 @@ async def test_a_to_do_list_costs_the_same_however_many_requests_there_are(redis
     await redis.config_resetstat()
     found = await engine.list_todo_tasks("U5", NOW, 5)
     assert (len(found.tasks), found.total_count) == (5, 65)
-    counted = await count_calls(redis)
-    reads = {n: calls for n, calls in counted.items() if "zrange" in n or "get" in n}
+    reads = {n: calls for n, calls in (await count_calls(redis)).items() if "zrange" in n or "get" in n}
     assert reads == {"cmdstat_zrange": 1, "cmdstat_mget": 1}
 
 
@@ -194,8 +193,7 @@ async def test_fifty_decisions_at_once_have_one_winner(store: Store) -> None:
     answers = await asyncio.gather(*(press(n) for n in range(50)))
     winners = [a for a in answers if a != "task_closed"]
     assert (len(winners), answers.count("task_closed")) == (1, 49), "S1: one wins, the others are told"
-    request = await engine.get_request("L-0001")
-    assert [o.text for o in request.opinions] == winners
+    assert [o.text for o in (await engine.get_request("L-0001")).opinions] == winners
     assert len([e for e in await engine.list_outbox(100) if e.kind == "task_closed"]) == 1
 
 
@@ -259,7 +257,7 @@ async def test_two_deputies_at_once_are_one(store: Store) -> None:
     assert await engine.list_deputies("U2", NOW) == ("U3",)
 
 
-@corpus("command", list_commands("L-0001"))
+@corpus("command", *list_commands("L-0001"))
 async def test_whatever_is_done_is_done_to_what_was_seen(command: str) -> None:
     engine, act = office().engine, list_commands("L-0001")[command]
     await engine.start_request("leave", LONG, "U1", "start", NOW)
@@ -274,8 +272,7 @@ async def test_running_requests_keep_the_version_they_were_started_with(store: S
     await before.start_request("leave", LONG, "U1", "a", NOW)
     new = compile_process(old.bpmn.replace(b"days &gt; 3", b"days &gt; 30"), old.toml)
     after = EmbeddedEngine(store, [new], directory)
-    request = await after.get_request("L-0001")
-    assert (await after.get_process(request)).definition == old.definition
+    assert (await after.get_process(await after.get_request("L-0001"))).definition == old.definition
     decided = await decide(after, "L-0001-1", "U2", Decision.APPROVE, "", None, "b")
     assert decided.waits_for == ("U3",), "five days still need two levels"
     await after.start_request("leave", {**LONG, "approver": "U3"}, "U5", "c", NOW)
@@ -306,7 +303,7 @@ async def test_odd_names_are_only_data_and_every_key_is_in_one_slot(redis: Redis
 GONE = "L-9999" + "9" * 50
 
 
-@corpus("command", list_commands(GONE).values())
+@corpus("command", *list_commands(GONE).values())
 async def test_a_command_for_what_is_not_there_says_so(command: Any) -> None:
     engine, code = office().engine, "no_request" if hasattr(command, "request") else "no_task"
     for attempt in (engine.preview_command(command, NOW), engine.execute_command(command, "k", NOW)):

@@ -37,17 +37,15 @@ def test_a_leave_is_completed_and_filling_in_what_was_filled_in_changes_nothing(
 
 @corpus(
     ("name", "written", "canonical", "days"),
-    [
-        *(("leave_type", one, "sick", "2") for one in ("病假", "Sick Leave", "SICK")),
-        *(("leave_type", one, "annual", "2") for one in ("年假", "vacation")),
-        ("leave_type", "调休", "comp", "2"),
-        *(("end_half", one, "am", "1.5") for one in ("上午", "AM", "morning")),
-        *(("end_half", one, "pm", "2") for one in ("下午", "pm")),
-        *(("start_date", one, "2026-11-23", "2") for one in ("2026/11/23", "2026.11.23", "2026年11月23日")),
-        *(("start_date", one, "2026-11-23", "2") for one in ("２０２６-11-23", "2026 年 11 月 23 日")),
-        ("start_date", "2026-11-19", "2026-11-19", "4"),  # a day within a year may lie in the past
-        ("reason", "a\x00b\x1b[31m\nc", "ab[31m\nc", "2"),
-    ],
+    *(("leave_type", one, "sick", "2") for one in ("病假", "Sick Leave", "SICK")),
+    *(("leave_type", one, "annual", "2") for one in ("年假", "vacation")),
+    ("leave_type", "调休", "comp", "2"),
+    *(("end_half", one, "am", "1.5") for one in ("上午", "AM", "morning")),
+    *(("end_half", one, "pm", "2") for one in ("下午", "pm")),
+    *(("start_date", one, "2026-11-23", "2") for one in ("2026/11/23", "2026.11.23", "2026年11月23日")),
+    *(("start_date", one, "2026-11-23", "2") for one in ("２０２６-11-23", "2026 年 11 月 23 日")),
+    ("start_date", "2026-11-19", "2026-11-19", "4"),  # a day within a year may lie in the past
+    ("reason", "a\x00b\x1b[31m\nc", "ab[31m\nc", "2"),
 )
 def test_what_people_write_is_read(name: str, written: str, canonical: str, days: str) -> None:
     found = filled(LEAVE, {**SICK, name: written})
@@ -97,7 +95,7 @@ WRONG = ((LEAVE, SICK, OF_LEAVE), (EXPENSE, TAXI, OF_EXPENSE), (*LOOK, OF_PEOPLE
 
 @corpus(
     ("process", "form", "code", "change"),
-    [(process, form, code, one) for process, form, wrong in WRONG for code in wrong for one in wrong[code]],
+    *((process, form, code, one) for process, form, wrong in WRONG for code in wrong for one in wrong[code]),
 )
 def test_what_is_wrong_with_a_form_is_named(process: Process, form: Form, code: str, change: Form) -> None:
     error = refused(process, {**form, **change})
@@ -136,19 +134,17 @@ def test_the_second_level_is_of_the_authors_chain_whoever_approves_first_never_t
 
 @corpus(
     ("amount", "currency", "canonical", "read_as"),
-    [
-        ("￥1,200.50", "", "1200.50", "CNY"),
-        ("1200.5", "元", "1200.50", "CNY"),
-        ("1200元", "", "1200.00", "CNY"),
-        ("¥86", "人民币", "86.00", "CNY"),
-        ("¥8600", "JPY", "8600", "JPY"),
-        ("8600", "yen", "8600", "JPY"),
-        ("$99.9", "", "99.90", "USD"),
-        ("USD 1,000", "美元", "1000.00", "USD"),
-        ("１２００．５０", "RMB", "1200.50", "CNY"),
-        ("0.01", "", "0.01", "CNY"),
-        ("12.500", "", "12.50", "CNY"),
-    ],
+    ("￥1,200.50", "", "1200.50", "CNY"),
+    ("1200.5", "元", "1200.50", "CNY"),
+    ("1200元", "", "1200.00", "CNY"),
+    ("¥86", "人民币", "86.00", "CNY"),
+    ("¥8600", "JPY", "8600", "JPY"),
+    ("8600", "yen", "8600", "JPY"),
+    ("$99.9", "", "99.90", "USD"),
+    ("USD 1,000", "美元", "1000.00", "USD"),
+    ("１２００．５０", "RMB", "1200.50", "CNY"),
+    ("0.01", "", "0.01", "CNY"),
+    ("12.500", "", "12.50", "CNY"),
 )
 def test_amounts_are_read(amount: str, currency: str, canonical: str, read_as: str) -> None:
     values = filled(EXPENSE, {**TAXI, "amount": amount, **({"currency": currency} if currency else {})}).values
@@ -228,7 +224,7 @@ NO_FILES = (
 )  # fmt: skip
 
 
-@corpus("reference", (*FILES, *NO_FILES))
+@corpus("reference", *FILES, *NO_FILES)
 def test_an_attachment_is_a_reference_and_kept_as_it_is(reference: str) -> None:
     if reference in FILES:
         for written in (reference, f"<{reference}|note>"):
@@ -240,10 +236,8 @@ def test_an_attachment_is_a_reference_and_kept_as_it_is(reference: str) -> None:
 
 @corpus(
     ("written", "canonical"),
-    [
-        *[("3", "3"), ("2.50", "2.5"), ("1,200", "1200"), ("０", "0"), ("", ""), ("0.000001", "0.000001")],
-        *((odd, None) for odd in ("-1", "1e3", "NaN", "many", "1.0000001", "1234567890123", "1,2", "3 people")),
-    ],
+    *[("3", "3"), ("2.50", "2.5"), ("1,200", "1200"), ("０", "0"), ("", ""), ("0.000001", "0.000001")],
+    *((odd, None) for odd in ("-1", "1e3", "NaN", "many", "1.0000001", "1234567890123", "1,2", "3 people")),
 )
 def test_numbers_are_read_and_what_is_none_is_refused(written: str, canonical: str | None) -> None:
     form = {"approver": "U2", "travellers": written}
@@ -274,8 +268,7 @@ def test_the_balance_is_what_is_left_after_this_request() -> None:
     assert left(ANNUAL, request(LEAVE, on("2026-12-07", "2026-12-11"))) == [("2026", "3", "10")]
     assert left(ANNUAL, annual_days="15") == [("2026", "13", "15")]
     assert left({**ANNUAL, "end_half": "am"}) == [("2026", "8.5", "10")]
-    zhang = ZHANG.model_copy(update={"allowance": Decimal("5.5")})
-    own = filled(LEAVE, ANNUAL, zhang, annual_days="20")
+    own = filled(LEAVE, ANNUAL, ZHANG.model_copy(update={"allowance": Decimal("5.5")}), annual_days="20")
     assert list(list_remaining_days(LEAVE.form, own)) == [("2026", "3.5", "5.5")]
     assert left(SICK) == []
     assert left(ANNUAL, request(LEAVE, on("2026-12-07", "2026-12-11", kind="sick"))) == [("2026", "8", "10")]
@@ -283,7 +276,7 @@ def test_the_balance_is_what_is_left_after_this_request() -> None:
     assert filled(LEAVE, other, annual_days="1").days == "5", "more than the allowance"
 
 
-@corpus("status", Status)
+@corpus("status", *Status)
 def test_waiting_and_approved_requests_count_and_no_others(status: Status) -> None:
     week = request(LEAVE, on("2026-12-07", "2026-12-11"), status=status)
     counts = status in (Status.WAITING, Status.REVOKING, Status.APPROVED)
@@ -309,15 +302,13 @@ def test_too_little_is_refused_with_what_is_left_of_each_year() -> None:
 
 @corpus(
     ("form", "clashes"),
-    [
-        (on("2026-11-24", "2026-11-26"), True),
-        (on("2026-11-20", "2026-11-23", end_half="am"), True),
-        (on("2026-11-20", "2026-11-30"), True),
-        (on("2026-11-24", "2026-11-24", "pm", "pm"), False),  # the other ends at noon
-        (on("2026-11-24", "2026-11-24", "am", "am"), True),
-        (on("2026-11-20", "2026-11-20"), False),
-        (on("2026-11-25", "2026-11-25"), False),
-    ],
+    (on("2026-11-24", "2026-11-26"), True),
+    (on("2026-11-20", "2026-11-23", end_half="am"), True),
+    (on("2026-11-20", "2026-11-30"), True),
+    (on("2026-11-24", "2026-11-24", "pm", "pm"), False),  # the other ends at noon
+    (on("2026-11-24", "2026-11-24", "am", "am"), True),
+    (on("2026-11-20", "2026-11-20"), False),
+    (on("2026-11-25", "2026-11-25"), False),
 )
 def test_the_same_half_day_is_never_asked_for_twice(form: dict[str, str], clashes: bool) -> None:
     other = request(LEAVE, on("2026-11-23", "2026-11-24", end_half="am", kind="sick"), id="L-0007")

@@ -166,13 +166,13 @@ def catch(machine: type[RuleBasedStateMachine], how: settings, broken: Broken, c
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@corpus("broken", ONE)
+@corpus("broken", *ONE)
 def test_a_broken_machine_is_caught(broken: str) -> None:
     catch(Approvals, settings(OF_ONE, max_examples=3_000), ONE[broken], f"^({ONE[broken][-1]})[:,]")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@corpus("broken", MANY)
+@corpus("broken", *MANY)
 def test_a_store_that_forgets_is_caught(broken: str) -> None:
     catch(Company, settings(OF_MANY, max_examples=500), MANY[broken], MANY[broken][-1])

@@ -62,8 +62,7 @@ async def test_who_was_asked_has_others_asked_only_so_often_and_it_goes_on(where
 async def test_without_the_limit_nothing_is_saved_that_cannot_be_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reducer, "MAX_SIGN_DEPTH", 1000)
     desk = await open_desk()
-    reached = await nest(desk, SignPosition.BEFORE)
-    assert 50 < reached < len(CROWD), "the reader of JSON has an end of its own"
+    assert 50 < await nest(desk, SignPosition.BEFORE) < len(CROWD), "the reader of JSON has an end of its own"
     events = (await desk.engine.get_request("L-0001")).events
     await press(desk, Decision.APPROVE)
     assert (await desk.engine.get_request("L-0001")).events == events + 1

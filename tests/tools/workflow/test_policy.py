@@ -33,7 +33,7 @@ SELECTED = {
 }  # fmt: skip
 
 
-@corpus("words", (*SELECTED, "", "boss of me", "role", "role a b", "person", "manager of", "manager of  ", "李四"))
+@corpus("words", *SELECTED, "", "boss of me", "role", "role a b", "person", "manager of", "manager of  ", "李四")
 def test_selectors(words: str) -> None:
     if words not in SELECTED:
         with pytest.raises(ValidationError, match="names nobody"):
@@ -67,13 +67,11 @@ def test_what_would_be_the_authors_own_goes_up_to_the_next_manager_or_to_an_admi
 
 @corpus(
     ("department", "values", "applies"),
-    [
-        ("Sales", {"days": 4, "kind": "sick"}, True),
-        ("  sales ", {"days": 4, "kind": "sick"}, True),
-        ("", {"days": 4, "kind": "sick"}, False),
-        ("Sales", {"days": 3, "kind": "sick"}, False),
-        ("Sales", {"kind": "sick"}, False),  # an old version of the form, without days
-    ],
+    ("Sales", {"days": 4, "kind": "sick"}, True),
+    ("  sales ", {"days": 4, "kind": "sick"}, True),
+    ("", {"days": 4, "kind": "sick"}, False),
+    ("Sales", {"days": 3, "kind": "sick"}, False),
+    ("Sales", {"kind": "sick"}, False),  # an old version of the form, without days
 )
 def test_a_row_is_for_a_department_and_a_condition(department: str, values: dict[str, Any], applies: bool) -> None:
     written = {"level": "x", "when": "${kind == 'sick' && days > 3}", "department": "SALES", "who": ["manager"]}
@@ -117,23 +115,21 @@ def test_a_policy_file_is_read_and_fits_its_process() -> None:
 
 @corpus(
     ("text", "reason"),
-    [
-        (FILE.replace("role hr", "boss of me"), "policy row 1, who 1: 'boss of me' names nobody"),
-        (FILE + FILE.replace('who = ["role hr"]', "who = []"), "policy row 2, who:"),
-        (FILE.replace('process = "leave"\n', ""), "policy row 1: process is missing"),
-        (FILE + 'when = "${__import__(1)}"', "policy row 1, when: unexpected"),
-        (FILE + 'when = "days > 3"', "policy row 1, when: 'days > 3' should be written as"),
-        (FILE + 'wen = "x"', "policy row 1, wen: Extra inputs"),
-        ("[policies]", "policies: Extra inputs"),
-        ("policy = 3", "policy:"),
-        ("[[policy", "at end of document"),
-        # well-formed, and it does not fit
-        (FILE.replace('"leave"', '"party"'), "policy row 1: there is no process 'party'; known: expense, leave"),
-        (FILE.replace("second_approver", "third"), "policy row 1: 'third' is no level"),
-        (FILE + 'when = "${amount > 3}"', "policy row 1: when: unknown variable 'amount'"),
-        (FILE + 'when = "${days}"', "policy row 1: when: gives number, not true or false"),
-        (FILE.replace("role hr", "manager of boss"), "policy row 1: who: 'boss' is no person field and no level"),
-    ],
+    (FILE.replace("role hr", "boss of me"), "policy row 1, who 1: 'boss of me' names nobody"),
+    (FILE + FILE.replace('who = ["role hr"]', "who = []"), "policy row 2, who:"),
+    (FILE.replace('process = "leave"\n', ""), "policy row 1: process is missing"),
+    (FILE + 'when = "${__import__(1)}"', "policy row 1, when: unexpected"),
+    (FILE + 'when = "days > 3"', "policy row 1, when: 'days > 3' should be written as"),
+    (FILE + 'wen = "x"', "policy row 1, wen: Extra inputs"),
+    ("[policies]", "policies: Extra inputs"),
+    ("policy = 3", "policy:"),
+    ("[[policy", "at end of document"),
+    # well-formed, and it does not fit
+    (FILE.replace('"leave"', '"party"'), "policy row 1: there is no process 'party'; known: expense, leave"),
+    (FILE.replace("second_approver", "third"), "policy row 1: 'third' is no level"),
+    (FILE + 'when = "${amount > 3}"', "policy row 1: when: unknown variable 'amount'"),
+    (FILE + 'when = "${days}"', "policy row 1: when: gives number, not true or false"),
+    (FILE.replace("role hr", "manager of boss"), "policy row 1: who: 'boss' is no person field and no level"),
 )
 def test_a_policy_file_that_is_malformed_or_does_not_fit_is_refused_with_its_row(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=re.escape(reason)):
@@ -177,7 +173,8 @@ EXPENSE_FORM = load_shipped_processes()[1].toml.decode()
 
 @corpus(
     ("form", "before", "after", "reason"),
-    [*((FORM, *row) for row in OF_TRIP), *((EXPENSE_FORM, *row) for row in OF_EXPENSE)],
+    *((FORM, *row) for row in OF_TRIP),
+    *((EXPENSE_FORM, *row) for row in OF_EXPENSE),
 )
 def test_a_form_that_contradicts_itself_is_refused(form: str, before: str, after: str, reason: str) -> None:
     assert before in form

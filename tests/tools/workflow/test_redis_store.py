@@ -150,7 +150,11 @@ async def test_a_notice_that_waits_keeps_its_place_and_its_words(redis: Redis) -
 
 @corpus(
     ("known", "is_kept"),
-    [(("a", "b"), True), (("b", "a"), True), (("a",), False), (("a", "b", "c"), False), (("a", "c"), False)],
+    (("a", "b"), True),
+    (("b", "a"), True),
+    (("a",), False),
+    (("a", "b", "c"), False),
+    (("a", "c"), False),
 )
 async def test_an_absence_is_kept_if_the_others_are_those_read(redis: Redis, known: list[str], is_kept: bool) -> None:
     await redis.hset("cs:{wf}:away", mapping={"a": "A", "b": "B"})
@@ -303,7 +307,7 @@ SCRIPTS = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@corpus("broken", SCRIPTS)
+@corpus("broken", *SCRIPTS)
 def test_negative_control_a_broken_script_is_caught(server: str, broken: str) -> None:
     file, whole, instead, caught = SCRIPTS[broken]
     script = read_script(file)
@@ -363,8 +367,7 @@ async def verify(store: RedisStore) -> set[str]:
 async def test_a_new_store_counts_from_where_no_earlier_one_can_have_come(redis: Redis) -> None:
     store = open_store(redis)
     assert [await start_request(store, one) for one in "ab"] == ["E-6930001", "E-6930002"]
-    later = open_store(redis, 6_940_000)
-    assert await start_request(later, "c") == "E-6930003", "one that counts goes on counting"
+    assert await start_request(open_store(redis, 6_940_000), "c") == "E-6930003", "one that counts goes on counting"
     assert await verify(store) == set(), "nothing is missing before the first"
 
 
@@ -413,15 +416,12 @@ async def test_an_accepted_store_counts_beyond_what_was_given_out_just_now(redis
 
 @corpus(
     ("listed", "omitted", "expected"),
-    [
-        ([], [], [1, 2, 3]),
-        ([], [range(1, 3)], [1, 2, 3]),  # too few: they are missing
-        (["L-2001", "L-2002"], [range(1, 2001)], [2001, 2002]),
-        (["L-0001", "L-2003"], [range(2, 2002)], [1, 2002, 2003]),
-        (["L-0005", "L-2001"], [range(1, 2001)], [5, 2001]),
-    ],
+    ([], [], [1, 2, 3]),
+    ([], [range(1, 3)], [1, 2, 3]),  # too few: they are missing
+    (["L-2001", "L-2002"], [range(1, 2001)], [2001, 2002]),
+    (["L-0001", "L-2003"], [range(2, 2002)], [1, 2002, 2003]),
+    (["L-0005", "L-2001"], [range(1, 2001)], [5, 2001]),
 )
 def test_only_long_ranges_count_as_left_out(listed: list[str], omitted: list[range], expected: list[int]) -> None:
-    last = max(expected)
-    found = list_numbered_requests(listed, {"L": last}, {"L": omitted})
+    found = list_numbered_requests(listed, {"L": max(expected)}, {"L": omitted})
     assert list(found) == [f"L-{one:04d}" for one in expected]

@@ -168,8 +168,7 @@ def length(form: dict[str, str], *earlier: Request) -> tuple[str, str]:
 
 async def test_five_single_days_in_a_row_are_one_leave_of_five_days_for_every_rule() -> None:
     there = office()
-    first = await there.do(ZHANG, "start_process", process="leave", form=WEEK[0])
-    assert first.data["status"] == "approved"
+    assert (await there.do(ZHANG, "start_process", process="leave", form=WEEK[0])).data["status"] == "approved"
     for form in WEEK[1:]:
         await there.start(form)
     requests = await there.engine.list_own_requests(ZHANG.id)
@@ -187,8 +186,7 @@ async def test_five_single_days_asked_for_at_the_same_moment_count_together_too(
     starts = [there.engine.start_request("leave", form, ZHANG.id, f"k{n}", NOW) for n, form in enumerate(forms)]
     passed = [r for r in await asyncio.gather(*starts) if r.status is Status.APPROVED]
     assert 1 <= len(passed) <= 2, "two of them, if the days between were not asked for yet"
-    requests = await there.engine.list_own_requests(ZHANG.id)
-    assert max(r.filled.numbers["days"] for r in requests) == 5
+    assert max(r.filled.numbers["days"] for r in await there.engine.list_own_requests(ZHANG.id)) == 5
 
 
 async def test_the_card_of_a_single_day_is_shown_again_with_its_approver_once_the_day_before_was_started() -> None:
@@ -205,15 +203,13 @@ async def test_the_card_of_a_single_day_is_shown_again_with_its_approver_once_th
 
 @corpus(
     ("form", "days"),
-    [
-        (leave("2026-11-30"), "2"),  # the Friday before
-        (leave("2026-12-01"), "2"),  # one working day between
-        (leave("2026-12-02"), "1"),
-        (leave("2026-11-25"), "2"),
-        (leave("2026-11-24", end_half="am"), "0.5"),
-        (leave("2026-11-26", end_half="am"), "1.5"),
-        (leave("2026-11-30", "2026-12-04"), "6"),
-    ],
+    (leave("2026-11-30"), "2"),  # the Friday before
+    (leave("2026-12-01"), "2"),  # one working day between
+    (leave("2026-12-02"), "1"),
+    (leave("2026-11-25"), "2"),
+    (leave("2026-11-24", end_half="am"), "0.5"),
+    (leave("2026-11-26", end_half="am"), "1.5"),
+    (leave("2026-11-30", "2026-12-04"), "6"),
 )
 def test_what_adjoins_counts_together_over_a_weekend_and_over_one_working_day(form: dict[str, str], days: str) -> None:
     assert length(form, request(LEAVE, leave("2026-11-27")))[0] == days
@@ -232,7 +228,7 @@ def test_what_adjoins_counts_together_over_holidays_and_through_others_in_both_d
     assert format_decimal(found.numbers["days"]) == "1"
 
 
-@corpus("status", Status)
+@corpus("status", *Status)
 def test_only_what_waits_or_was_approved_lengthens_another_leave(status: Status) -> None:
     counts = status in (Status.WAITING, Status.APPROVED, Status.REVOKING)
     assert length(WEEK[1], request(LEAVE, WEEK[0], status=status)) == ("2" if counts else "1", "1")

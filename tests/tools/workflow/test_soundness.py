@@ -99,8 +99,7 @@ def test_the_verdict_is_that_of_playing_everything_through(random: Random) -> No
 
 def test_the_random_processes_are_of_both_kinds() -> None:
     games = [Game(random_arrows(Random(seed))) for seed in range(100)]
-    sound = sum(plainly_sound(game.everything(), game) for game in games)
-    assert 20 <= sound <= 80
+    assert 20 <= sum(plainly_sound(game.everything(), game) for game in games) <= 80
 
 
 TWO = "submitted -> split+ -> a, b -> join+ -> fine?\n"
@@ -150,7 +149,7 @@ MEANT = {
 }  # fmt: skip
 
 
-@corpus("name", MEANT)
+@corpus("name", *MEANT)
 def test_parts_that_come_together_and_decisions_that_mean_what_people_think_are_accepted(name: str) -> None:
     compiled(drawn(MEANT[name]))
 
@@ -195,7 +194,7 @@ WRONG = {
 }  # fmt: skip
 
 
-@corpus("name", WRONG)
+@corpus("name", *WRONG)
 def test_unsound_processes_and_decisions_that_could_be_got_round_are_refused(name: str) -> None:
     arrows, element, reason = WRONG[name]
     with pytest.raises(InvalidDefinitionError) as refused:
@@ -308,6 +307,6 @@ def test_random_processes_are_of_both_kinds_and_playing_finds_what_is_wrong_with
     assert set().union(*found) >= {"approved though rejected", "withdrawn but goes on"}
 
 
-@corpus("name", ["one of two is enough", "one is not asked for", "the form can say approve"])
+@corpus("name", "one of two is enough", "one is not asked for", "the form can say approve")
 def test_playing_a_refused_process_shows_why(name: str) -> None:
     assert "approved though rejected" in wrongs(WRONG[name][0], Random(1), plays=100)

@@ -22,7 +22,6 @@ SECRET = "a-secret-of-a-test"
 ZHANG, LI, GENERAL = "ou_01zhang", "ou_02li000", "oc_01general"
 PATIENT = DeliveryTiming(ack=10.0, redelivery=(0.05, 0.05, 0.05, 0.05), save=0.01)
 PRESS, SUBMIT = {"cs": "press", "choice": "approve"}, {"cs": "form"}
-START_S = 90.0
 
 
 @asynccontextmanager
@@ -34,7 +33,7 @@ async def sdk_bot(mode: str = "answering", **changes: Any) -> AsyncIterator[Feis
         program = Path(__file__).parent / "sdk_bot.py"
         child = await asyncio.create_subprocess_exec(sys.executable, program, address, setup.app_id, SECRET, mode)
         try:
-            await driver.wait_for_sockets(timeout=START_S)
+            await driver.wait_for_sockets(timeout=90.0)
             yield driver
         finally:
             if child.returncode is None:
@@ -90,6 +89,5 @@ async def test_what_is_not_acknowledged_comes_again_and_an_unanswered_click_is_a
         here = driver.get_dm_id(ZHANG)
         await driver.send_message(ZHANG, here, "hello")
         card = await find_answer(driver, here, "hello")
-        done = await acts.click_card(driver.ws, ZHANG, here, card["ts"], PRESS)
-        assert done.error == "no_answer"
+        assert (await acts.click_card(driver.ws, ZHANG, here, card["ts"], PRESS)).error == "no_answer"
         assert len([one for one in driver.sent_envelopes if "action" in one["payload"]["event"]]) == 1

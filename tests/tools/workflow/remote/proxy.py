@@ -78,7 +78,6 @@ class Proxy:
         return None
 
     def _cut(self, request: web.Request) -> web.Response:
-        assert request.transport is not None
         request.transport.close()
         return web.Response()
 

@@ -72,8 +72,7 @@ async def test_nobody_decides_two_levels_and_a_resubmission_is_filled_in_here(wo
     moved = await world.do(command)
     assert moved.waits_for == (LI.id,) and moved.days == "5"
     await world.decide(await world.task("L-0001"), LI, "approve")
-    second = await world.task("L-0001")
-    to_li = TransferCommand(task=second, actor=WANG.id, person=LI.id)
+    to_li = TransferCommand(task=await world.task("L-0001"), actor=WANG.id, person=LI.id)
     assert (await refused(world.do(to_li))).code == "own_level"
 
 
@@ -116,7 +115,7 @@ async def test_a_process_that_means_something_else_or_is_missing_is_not_used(wor
     assert (await refused(world.start(DESK, "ghost"))).code == "not_deployed" and await world.count_instances() == 1
 
 
-@corpus("engine", ["camunda", "operaton", "flowable"])
+@corpus("engine", "camunda", "operaton", "flowable")
 def test_what_an_engine_is_given_is_all_in_its_own_name(engine: EngineName) -> None:
     for process in PROCESSES:
         source = convert_to_engine(process.bpmn, engine)

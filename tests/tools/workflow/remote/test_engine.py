@@ -78,8 +78,7 @@ async def test_amounts_are_compared_as_numbers_and_shown_exactly(world: World) -
     await world.start(SOFA, "spend")
     moved = await world.decide(await world.task("S-0001"), LI, "approve")
     assert moved.waits_for == (ZHAO.id,), "1200.50 is above the threshold of 1000, also as text below 9"
-    request = await world.engine.get_request("S-0001")
-    assert request.filled.values["amount"] == "1200.50"
+    assert (await world.engine.get_request("S-0001")).filled.values["amount"] == "1200.50"
 
 
 async def test_an_author_whose_request_was_rejected_resubmits_it_changed(world: World) -> None:

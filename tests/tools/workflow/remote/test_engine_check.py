@@ -157,5 +157,4 @@ async def test_a_deployment_that_nobody_answered_is_looked_up(world: World, faul
 async def test_what_is_not_deployed_here_is_not_used(world: World) -> None:
     await world.deploy(convert_to_engine(STRICTER.bpmn, world.kind))
     assert (await refused(world.start(DAY))).code == "not_deployed"
-    bot_without_our_store = world.another(MemoryKeyValueStore())
-    assert OWN.key not in [process.key for process in await bot_without_our_store.list_processes()]
+    assert OWN.key not in [process.key for process in await world.another(MemoryKeyValueStore()).list_processes()]

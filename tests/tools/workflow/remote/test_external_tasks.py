@@ -100,8 +100,7 @@ async def test_a_copy_that_another_bot_gives_is_seen_later(world: World, monkeyp
 async def release(world: World) -> None:
     """The lock of a task that was not done is over."""
     if world.is_flowable:
-        body = {"workerId": "countersign"}
-        await world.rest.write("POST", *JOBS, "unacquire", "jobs", body=body)
+        await world.rest.write("POST", *JOBS, "unacquire", "jobs", body={"workerId": "countersign"})
         return
     for task in await world.rest.read_json("external-task"):
         await world.rest.write("POST", "external-task", task["id"], "unlock")
@@ -148,8 +147,7 @@ async def test_service_tasks_of_other_programs_are_left_alone_also_beside_ours(w
     await start(world)
     await tick(world, 2)
     assert sorted(await world.told()) == ["mail U1", "told U3"]
-    left = await world.api.lock_external_tasks(["cc", "mail"])
-    assert not left, "and they are never given to us"
+    assert not await world.api.lock_external_tasks(["cc", "mail"]), "and they are never given to us"
     await world.api.delete_instance(foreign, "over")
 
 

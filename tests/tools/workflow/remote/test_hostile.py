@@ -206,7 +206,7 @@ def works(engine: RemoteEngine) -> dict[str, Callable[[], Awaitable[Any]]]:
 
 
 @pytest.mark.parametrize("kind", ["camunda", "flowable"])
-@corpus("attack", ATTACKS)
+@corpus("attack", *ATTACKS)
 async def test_every_attack_ends_in_honest_words(kind: str, attack: str, caplog: pytest.LogCaptureFixture) -> None:
     async with attacked(kind, ATTACKS[attack]) as (engine, hostile, _):
         for name, work in works(engine).items():
@@ -229,8 +229,8 @@ async def test_every_attack_ends_in_honest_words(kind: str, attack: str, caplog:
     assert PASSWORD not in caplog.text
 
 
-@corpus("attack", ["a body without end", "a packed gigabyte", "a long body", "the same page without end"])
-@corpus("kind", ["camunda", "flowable"])
+@corpus("attack", "a body without end", "a packed gigabyte", "a long body", "the same page without end")
+@corpus("kind", "camunda", "flowable")
 async def test_what_is_read_is_bounded(kind: str, attack: str) -> None:
     async with attacked(kind, ATTACKS[attack]) as (engine, _, _):
         tracemalloc.start()

@@ -40,8 +40,7 @@ async def test_the_task_of_somebody_who_has_left_goes_to_their_manager_in_the_en
     assert sorted(await world.told(11)) == [f"assigned {WANG.id}", f"stepped_up {ZHANG.id}"]
     (item,) = await world.api.list_open_tasks(WANG.id)
     assert item.instance == (await world.get_instance(request)).id, "the engine's own lists have it with them"
-    todo = await world.engine.list_todo_tasks(WANG.id, NOW)
-    assert [one.request.id for one in todo.tasks] == [request]
+    assert [one.request.id for one in (await world.engine.list_todo_tasks(WANG.id, NOW)).tasks] == [request]
     events: tuple[RequestEvent, ...] = await world.engine.list_events(request)
     assert [(one.command.kind, one.by) for one in events] == [("start", ZHANG.id), ("assign", RULE)]
     assert isinstance(events[1].command, AssignCommand) and events[1].command.person == WANG.id
@@ -54,8 +53,7 @@ async def test_the_task_of_somebody_who_has_left_goes_to_their_manager_in_the_en
     notes = await build_timeline(services, found, UTC)
     assert "李四不在，转给王五" in format_timeline(notes, render_value, "zh")
     assert "李四 is not here, now with 王五" in format_timeline(notes, render_value, "en")
-    done = await world.decide(await world.task(request), WANG, "approve")
-    assert done.status == "approved"
+    assert (await world.decide(await world.task(request), WANG, "approve")).status == "approved"
 
 
 @pytest.mark.parametrize("is_on_the_form", [True, False])

@@ -236,15 +236,13 @@ async def test_a_late_return_would_take_somebody_else_s_task(world: World, monke
         return item
 
     monkeypatch.setattr(FlowableApi, "renew_task", renew_nothing)
-    task = await start_return(world, Fault.LATE)
-    await world.do(approve(task), "d")
+    await world.do(approve(await start_return(world, Fault.LATE)), "d")
     await world.proxy.come_true()
     assert (await world.engine.get_request("L-0001")).waits_for == (ZHANG.id,), "the second level is gone"
 
 
 async def test_a_return_that_never_came_true_keeps_nobody_waiting(world: World) -> None:
-    task = await start_return(world, Fault.BUSY)
-    assert (await world.do(approve(task), "d")).waits_for == (WANG.id,)
+    assert (await world.do(approve(await start_return(world, Fault.BUSY)), "d")).waits_for == (WANG.id,)
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.SWALLOWED, Fault.TOO_SLOW, Fault.BUSY])

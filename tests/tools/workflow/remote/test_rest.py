@@ -59,19 +59,17 @@ async def talking_to(answer: Callable[[web.Request], web.Response]) -> AsyncIter
 
 @corpus(
     ("text", "status", "read", "written"),
-    [
-        ("<html>hello</html>", 200, "engine_failed", None),
-        ("", 403, "engine_refused", None),
-        ("boom", 400, "engine_failed", None),
-        ("boom", 500, "engine_down", None),
-        ("boom", 503, "engine_down", None),
-        ('{"message": "no"}', 400, "engine_failed", EngineRefusedError),
-        ('{"message": "no"}', 404, "", EngineRefusedError),
-        ('{"message": "no"}', 409, "engine_failed", EngineRefusedError),
-        ('{"message": "no"}', 500, "engine_failed", EngineRefusedError),
-        # What proxies answer in place of what is behind them (the last three: Cloudflare) is none of the engine's.
-        *(("<html>boom</html>", status, "", EngineNoAnswerError) for status in (408, 502, 503, 504, 520, 522, 524)),
-    ],
+    ("<html>hello</html>", 200, "engine_failed", None),
+    ("", 403, "engine_refused", None),
+    ("boom", 400, "engine_failed", None),
+    ("boom", 500, "engine_down", None),
+    ("boom", 503, "engine_down", None),
+    ('{"message": "no"}', 400, "engine_failed", EngineRefusedError),
+    ('{"message": "no"}', 404, "", EngineRefusedError),
+    ('{"message": "no"}', 409, "engine_failed", EngineRefusedError),
+    ('{"message": "no"}', 500, "engine_failed", EngineRefusedError),
+    # What proxies answer in place of what is behind them (the last three: Cloudflare) is none of the engine's.
+    *(("<html>boom</html>", status, "", EngineNoAnswerError) for status in (408, 502, 503, 504, 520, 522, 524)),
 )
 async def test_what_is_no_answer_of_an_engine_is_told_from_what_is_one(
     text: str, status: int, read: str, written: type[Exception] | None
@@ -138,8 +136,8 @@ async def test_the_engine_knows_people_by_its_own_names_and_who_has_none_is_not_
 
 @corpus(
     "text",
-    ['[users]\n"lisi@example.com" = "lisi"\n"ou_4" = "zhaoliu"\n', "[users", "[users]\nU1 = 1",
-     '[users]\nU1 = "a"\nU2 = "a"', 'users = "x"', "\xff"],
+    '[users]\n"lisi@example.com" = "lisi"\n"ou_4" = "zhaoliu"\n', "[users", "[users]\nU1 = 1",
+    '[users]\nU1 = "a"\nU2 = "a"', 'users = "x"', "\xff",
 )  # fmt: skip
 def test_the_table_is_read_from_a_file_and_refused_where_it_cannot_be_meant(tmp_path: Path, text: str) -> None:
     file = tmp_path / "users.toml"
