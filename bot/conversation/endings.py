@@ -76,7 +76,8 @@ async def post_failure(turns: Turns, item: LaneItem, message: Message, run: Run 
     if run is not None:
         result = run.result or RunResult(text=text, stop_reason="given_up")
         text, privacy = result.text, get_result_privacy(run, result)
-        post = render_result(run, result, in_channel=not message.place.direct)
+        is_here = await can_show_in(turns.platform, message.place, privacy)
+        post = render_result(run, result, in_channel=is_here and not message.place.direct)
     try:
         return text, await deliver_message(
             turns.platform, message.place, message.person, post, privacy, key=key, again=True
