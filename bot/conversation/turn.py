@@ -370,7 +370,7 @@ async def give_up_run(turns: Turns, item: LaneItem, work: MessageReceived | Resu
         return []
     await turns.progress.show_failure(run)
     await turns.progress.settle_session(run)
-    return run_recorder.build_give_up_writes(turns, run, text, delivery_result)
+    return [*run_recorder.build_give_up_writes(turns, run, text, delivery_result), *await _free_files(turns, run)]
 
 
 async def bury_run(turns: Turns, lease: Lease, work: MessageReceived | ResumeRun) -> Sequence[Write]:
@@ -382,4 +382,10 @@ async def bury_run(turns: Turns, lease: Lease, work: MessageReceived | ResumeRun
     notices = [build_given_up_notice(lease.item, run.message.person)] if isinstance(work, ResumeRun) else []
     if run.status is RunStatus.PAUSED:
         return [*run_recorder.build_pause_writes(turns, run), *notices]
-    return [*run_recorder.end_run(turns, run, RunStatus.STOPPED), *notices]
+    return [*run_recorder.end_run(turns, run, RunStatus.STOPPED), *notices, *await _free_files(turns, run)]
+
+
+async def _free_files(turns: Turns, run: Run) -> Sequence[Write]:
+    """Build the writes that free the files of the card that the run has waited for."""
+    conversation = await turns.stores.runs.load_conversation(run.message.place.conversation, turns.stores.history)
+    return turns.stores.files.keeper.build_file_writes(run, conversation.waiting_files)

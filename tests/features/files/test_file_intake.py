@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply
 from bot.chat.messages import FormSubmission, SentFile
+from bot.conversation import endings, turn_context
 from bot.core.errors import FilesUnavailableError
 from bot.core.i18n import translate
 from bot.core.work_items import FormSubmitted
@@ -56,14 +57,23 @@ async def test_killed_anywhere_both_files_are_on_one_request(redis: Redis) -> No
     assert await every_edge(play) > 10
 
 
-async def test_the_files_of_a_run_that_was_given_up_after_its_card_can_be_used_again(redis: Redis) -> None:
-    async def fail(messages: Messages) -> ModelReply:
+@pytest.mark.parametrize("is_buried", [False, True])
+@pytest.mark.parametrize("is_model_asked", [False, True])
+async def test_the_files_of_a_run_that_was_given_up_after_its_card_can_be_used_again(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, is_model_asked: bool, is_buried: bool
+) -> None:
+    async def fail(*_: object, **__: object) -> ModelReply:
         raise RuntimeError("a mistake of ours")
 
     bot = Bot(redis, [expense(), *[fail] * 9])
     bot.file_source.contents |= CONTENT
     await bot.send("报销 500 元差旅费", files=SENT)
-    await bot.press(bot.chat.cards()[0], "cancel")
+    with monkeypatch.context() as patch:
+        if is_buried:
+            patch.setattr(endings, "post_failure", fail)
+        if not is_model_asked:
+            patch.setattr(turn_context, "refresh_start_tools", fail)
+        await bot.press(bot.chat.cards()[0], "cancel")
     assert "试了几次" in bot.chat.texts()[-1]
     bot.model.script[:] = [expense(), ModelReply(text="好的。")]
     await bot.send("再报销一次", id="Ev2")
