@@ -398,11 +398,11 @@ class Lanes:
                 await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms)
             elif is_confirmed:
                 return False
-            # This confirmation covers earlier writes. Another server, which takes over meanwhile, may lack the item.
-            elif not (await self.run_confirmed_script("apply", lane, secrets.token_hex(8)))[1]:
-                raise StoreUnconfirmedError("the item is not confirmed yet")
             else:
-                is_confirmed = True
+                with suppress(StoreUnavailableError):  # another server, which takes over meanwhile, may lack the item
+                    _, is_confirmed, _ = await self.run_confirmed_script("apply", lane, secrets.token_hex(8))
+                if not is_confirmed:
+                    raise StoreUnconfirmedError("the item is not confirmed yet")
         return True
 
     async def enqueue_or_claim(
