@@ -456,7 +456,9 @@ class Lanes:
 
         async def extend_group(partition: int, group: list[Lease]) -> None:
             pairs, items = [part for lease in group for part in (lease.lane, lease.token)], [one.item for one in group]
-            lost_tokens, ending = await self.scripts.run_script("extend", partition, self.lease_ms, *pairs)
+            with translate_redis_errors():  # a silent server must not keep the others waiting until their leases end
+                async with asyncio.timeout(max(1.0, self.lease_ms / 2000)):
+                    lost_tokens, ending = await self.scripts.run_script("extend", partition, self.lease_ms, *pairs)
             whose = dict(zip(ending[::2], ending[1::2], strict=True))
             for lease, item in zip(group, items, strict=True):
                 if lease.item is item:  # a stop that was noted for it is not for the next one
