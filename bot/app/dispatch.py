@@ -210,7 +210,7 @@ class WorkDispatcher:
                 raise
             if lease.item.error != NEWER_RECORD:  # once per item
                 if sender := find_sender(lease.item.body):
-                    await notify_sender(self.turns, sender, "turn.newer", lease.item.id)
+                    await notify_sender(self.turns, sender, lease.item.id)
                 log.warning("item.newer", text="waits for a process of the version that has written it")
                 write = journal.build_record_write(lease.lane, "item.newer", text=NEWER_RECORD, item=lease.item.id)
                 await lease.checkpoint("newer", write)

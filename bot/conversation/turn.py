@@ -68,7 +68,9 @@ async def handle_message(turns: Turns, lease: Lease, message: Message) -> Sequen
 
         async def load_conversation() -> ConversationState:
             if not known:
-                known.append(await turn_context.load_conversation(turns, lease, message))
+                # With its run, if the message was begun before.
+                run = derive_run_id(turns.stores.keys, message) if lease.item.is_redelivery else ""
+                known.append(await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, run))
             return known[0]
 
         writes = await _answer_without_model(turns, lease, message, caller, taken, load_conversation)
@@ -130,10 +132,12 @@ async def _answer_without_model(
 
 async def resume_run(turns: Turns, lease: Lease, resume: ResumeRun) -> Sequence[Write]:
     """Continue a paused run: the result of its call is now an observation."""
-    paused = await turn_context.load_paused_run(turns, lease, resume.run)
-    if paused is None:
+    conversation = await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, resume.run)
+    run = conversation.run
+    if run is None or run.is_over:
         return []
-    run, conversation = paused
+    logs.bind_context(run=run.id)
+    lease.set_person(run.message.person)
     is_new = _settle_call(turns, run, resume)
     await endings.end_change_notices(turns, run, "cancelled" if resume.is_silent else "over")
     run.change_notices = ()
