@@ -32,7 +32,7 @@ from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from bot.storage.approvals import build_open_card
 from bot.storage.file_keeper import TakenFiles
-from bot.storage.runs import ConversationState, derive_run_id
+from bot.storage.runs import ConversationState, build_waiting_files_key, derive_run_id
 from bot.storage.spending import DailyUsage
 from tools.cancel_card.tool import CANCEL_CARD
 from tools.cards.fields import build_change_fields, describe_files
@@ -390,6 +390,8 @@ async def bury_run(turns: Turns, lease: Lease, work: MessageReceived | ResumeRun
 
 
 async def _free_files(turns: Turns, run: Run) -> Sequence[Write]:
-    """Build the writes that free the files of the card that the run has waited for."""
-    conversation = await turns.stores.runs.load_conversation(run.message.place.conversation, turns.stores.history)
-    return turns.stores.files.keeper.build_file_writes(run, conversation.waiting_files)
+    """Build the writes that free the files of the card that the run has waited for, whatever cannot be read of its
+    conversation."""
+    key = build_waiting_files_key(turns.stores.keys, run.message.place.conversation)
+    waiting: dict[str, str] = await turns.stores.redis.hgetall(key)  # type: ignore[assignment]
+    return turns.stores.files.keeper.build_file_writes(run, waiting)

@@ -82,6 +82,17 @@ async def test_the_files_of_a_run_that_was_given_up_after_its_card_can_be_used_a
     assert [one.name for one in request.filled.files] == ["taxi.png", "hotel.pdf"]
 
 
+async def test_a_run_whose_history_cannot_be_read_is_given_up_and_its_files_are_free(redis: Redis) -> None:
+    bot = Bot(redis, [expense()])
+    bot.file_source.contents |= CONTENT
+    await bot.send("报销 500 元差旅费", files=SENT)
+    await redis.lpush(bot.handlers.turns.stores.history.build_history_key(DM.conversation), "1:1|of no version")
+    await bot.press(bot.chat.cards()[0], "cancel")
+    assert "试了几次" in bot.chat.texts()[-1]
+    waiting = await redis.hgetall(build_waiting_files_key(bot.keys, DM.conversation))
+    assert len(waiting) == 2 and not any('"run":"R' in one for one in waiting.values())
+
+
 async def test_the_files_of_a_run_stay_with_its_second_card(redis: Redis) -> None:
     bot = Bot(redis, [expense(), expense(amount="400"), expense(amount="300"), ModelReply(text="好的。")])
     bot.file_source.contents |= CONTENT
