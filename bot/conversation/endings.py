@@ -97,7 +97,8 @@ async def post_notice(
     privacy of its content."""
     again, key = lease.item.is_redelivery, f"{message.id}:{key}"
     post = Post(text, plain=privacy is not Privacy.PUBLIC)
-    await deliver_message(turns.platform, message.place, message.person, post, privacy, key=key, again=again)
+    is_here = await can_show_in(turns.platform, message.place, privacy)
+    await deliver_message(turns.platform, message.place, message.person, post, is_here=is_here, key=key, again=again)
 
 
 async def end_change_notices(turns: Turns, run: Run, code: str) -> None:
@@ -123,7 +124,6 @@ async def deliver_message(
     place: Place,
     person: str,
     post: Post,
-    privacy: Privacy = Privacy.PUBLIC,
     *,
     is_here: bool | None = None,
     key: str,
@@ -131,10 +131,10 @@ async def deliver_message(
     wait_ms: int | None = None,
     receipt: str = "",
 ) -> DeliveryResult:
-    """Post in the place or in the person's DM. `is_here`: where, if the post was written for it: the readers of a place
-    may change meanwhile. `receipt`: posted with the pointer if the place may show a receipt at all. `key`, `again`,
-    `wait_ms`: as for `Channel.post_message`."""
-    if is_here if is_here is not None else await can_show_in(platform, place, privacy):
+    """Post in the place or in the person's DM. `is_here`: which of them, for a post that depends on it, because the
+    readers of a place may change meanwhile; None for a post that everybody may read. `receipt`: posted with the pointer
+    if the place may show a receipt at all. `key`, `again`, `wait_ms`: as for `Channel.post_message`."""
+    if is_here or (is_here is None and await can_show_in(platform, place)):
         try:
             await platform.chat.post_message(place, post, key=key, again=again, wait_ms=wait_ms)
         except PlaceClosedError as closed:
