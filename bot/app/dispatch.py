@@ -50,6 +50,8 @@ OWED_MAX_MS = 7 * 24 * 3_600_000
 """Age (ms) from which tries of work that only brings people up to date are counted: a week."""
 OWED_TIMES = 12
 """Factor by which such work waits longer before each next try after the first hour: then a minute."""
+ENGINE_AWAY = frozenset({"engine_down", "engine_failed", "engine_refused", "engine_absent"})
+"""Errors of a workflow engine that may pass, unlike those of a request that cannot be read."""
 NEWER_RECORD_MAX_MS = 24 * 3_600_000
 """Age (ms) from which tries of an item that waits for a process that can read its record are counted again: a day."""
 _NEWER_RECORD_FIRST_MS = 1_000
@@ -197,7 +199,7 @@ class WorkDispatcher:
             raise RetryLater(busy.wait_ms, str(busy)) from busy
         except (ChatUnavailableError, ToolError) as down:
             age_ms, owed = self._compute_age_ms(lease.item), work is not None and self.work[type(work)].is_owed
-            if isinstance(down, ToolError) and not (owed and down.code.startswith("engine_")):
+            if isinstance(down, ToolError) and not (owed and down.code in ENGINE_AWAY):
                 raise
             if age_ms > (OWED_MAX_MS if owed else AWAY_MAX_MS):
                 raise
@@ -210,7 +212,7 @@ class WorkDispatcher:
                 raise
             if lease.item.error != NEWER_RECORD:  # once per item
                 if sender := find_sender(lease.item.body):
-                    await notify_sender(self.turns, sender, "turn.newer", lease.item.id)
+                    await notify_sender(self.turns, sender, lease.item.id)
                 log.warning("item.newer", text="waits for a process of the version that has written it")
                 write = journal.build_record_write(lease.lane, "item.newer", text=NEWER_RECORD, item=lease.item.id)
                 await lease.checkpoint("newer", write)

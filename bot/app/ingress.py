@@ -134,8 +134,9 @@ class LaneIngress:
         lane = event.approval if isinstance(event, Click) else event.place.conversation
         try:
             return Acceptance.NOT_TAKEN if await self.stores.lanes.withdraw_item(lane, event.id) else Acceptance.TAKEN
-        except StoreUnavailableError:
-            return Acceptance.NOT_TAKEN if isinstance(failed, StoreRefusedError) else Acceptance.UNKNOWN
+        except StoreUnavailableError as again:
+            is_refused = isinstance(failed, StoreRefusedError) and not isinstance(again, StoreUnconfirmedError)
+            return Acceptance.NOT_TAKEN if is_refused else Acceptance.UNKNOWN
 
     async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:
         stopped = SessionStopped(place=place, person=person, at=at)

@@ -9,7 +9,7 @@ from bot.approvals import render
 from bot.approvals.cards import Cards
 from bot.approvals.render import Names, format_local_time
 from bot.approvals.state import keep_copies, record_delivery
-from bot.chat.messages import Card, ChannelReaders, MessageRef, Place, Post
+from bot.chat.messages import Card, MessageRef, Place, Post
 from bot.core import disclosure, logs
 from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, ChatUnavailableError
 from bot.core.i18n import translate
@@ -224,5 +224,5 @@ def _is_in_channel(approval: Approval, ref: MessageRef) -> bool:
 
 def _can_show_in_full(place: Place | None) -> bool:
     """Whether a card may be shown in full in this place. None is a DM."""
-    surroundings = ChannelReaders.DIRECT if place is None or place.direct else ChannelReaders.INSIDE
-    return disclosure.decide_disclosure(Privacy.PRIVATE, surroundings) is disclosure.Disclosure.HERE
+    in_channel = place is not None and not place.direct
+    return not in_channel or disclosure.decide_channel_disclosure(Privacy.PRIVATE) is disclosure.Disclosure.HERE

@@ -194,12 +194,12 @@ async def carry_out_effect(cards: Cards, lease: Lease, approval: Approval) -> Se
     if is_started and not is_safe and not is_resumable(approval):
         return await _end_effect(cards, lease, lose_effect(approval))
     presser = await find_presser(cards, approval)
-    if not is_started:  # a process that dies before this write has run nothing
+    if not is_started:  # this process alone knows that nothing has run
         approval = start_effect(approval)
         seq, writes = f"begin:{approval.attempts}", _build_start_writes(cards, approval)
         if is_safe:
             await lease.checkpoint(seq, *writes, confirm=True)
-        elif not await lease.begin(seq, *writes):
+        elif not await write_until_stored(partial(lease.begin, seq, *writes)):
             return await _end_effect(cards, lease, lose_effect(approval))
     return await run_effect(cards, lease, approval, presser)
 
@@ -275,11 +275,10 @@ async def _execute_tool(cards: Cards, lease: Lease, approval: Approval, presser:
             return
         saved = change_parts(approval, parts.states)
         seq, write = f"part:{name}:{state}", cards.stores.approvals.build_save_write(saved)
-        if state is not PartState.BEGUN:  # this process alone knows the outcome
+        # This process alone knows the outcome, and that nothing more has run.
+        if is_first or state is not PartState.BEGUN:
             await write_until_stored(partial(lease.checkpoint, seq, write))
-        elif is_first:
-            await lease.checkpoint(seq, write)
-        elif not await lease.begin(seq, write):
+        elif not await write_until_stored(partial(lease.begin, seq, write)):
             raise EffectUnknownError("begun before another server took over")
 
     parts = EffectParts(dict(approval.parts), save_part)  # each part is saved before the tool goes on

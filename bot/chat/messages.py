@@ -1,7 +1,7 @@
 """The types exchanged between a platform's adapter and the rest of the bot: who wrote or pressed what and where, and
 what is shown in return.
 
-Untyped platform payloads become these frozen types at the edge (`bot.chat`). Nothing untyped goes further inside."""
+Untyped payloads of a platform become these frozen types at the edge (`bot.platforms`). Nothing untyped goes further."""
 
 from __future__ import annotations
 

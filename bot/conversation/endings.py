@@ -40,8 +40,8 @@ async def post_run_result(turns: Turns, context: TurnContext, result: RunResult,
     """Post the answer, in the conversation if everything that the run has seen may be shown there. Under it stand
     the receipt, the cards that nobody has pressed, the lines of features, and files that led to nothing yet."""
     run, language, keeper = context.run, context.run.language, turns.stores.files.keeper
-    place, privacy = run.message.place, get_result_privacy(run, result)
-    here = await can_show_in(turns.platform, place, privacy)
+    place = run.message.place
+    here = await can_show_in(turns.platform, place, get_result_privacy(run, result))
     in_channel = here and not place.direct
     post = render_result(run, result, in_channel=in_channel)
     if not run.receipt_lines:  # an answer could say of such a card that it is done
@@ -60,7 +60,7 @@ async def post_run_result(turns: Turns, context: TurnContext, result: RunResult,
         place,
         run.message.person,
         post,
-        privacy,
+        is_here=here,
         key=f"{run.id}:final",
         again=context.is_redelivery,
         wait_ms=wait_ms,
@@ -72,14 +72,15 @@ async def post_failure(turns: Turns, item: LaneItem, message: Message, run: Run 
     """Post that the message failed every time. Returns the text and the result of its delivery. If the conversation
     takes nothing, the text goes to the DM."""
     text = translate("turn.given_up", await get_person_language(turns.platform.directory, message.person), id=item.id)
-    privacy, key, post = Privacy.PUBLIC, f"dead:{item.id}", Post(text)
+    privacy, key, post, is_here = Privacy.PUBLIC, f"dead:{item.id}", Post(text), None
     if run is not None:
         result = run.result or RunResult(text=text, stop_reason="given_up")
         text, privacy = result.text, get_result_privacy(run, result)
-        post = render_result(run, result, in_channel=not message.place.direct)
+        is_here = await can_show_in(turns.platform, message.place, privacy)
+        post = render_result(run, result, in_channel=is_here and not message.place.direct)
     try:
         return text, await deliver_message(
-            turns.platform, message.place, message.person, post, privacy, key=key, again=True
+            turns.platform, message.place, message.person, post, is_here=is_here, key=key, again=True
         )
     except ChatError:
         direct = await turns.platform.chat.open_dm(message.person)
@@ -96,7 +97,8 @@ async def post_notice(
     privacy of its content."""
     again, key = lease.item.is_redelivery, f"{message.id}:{key}"
     post = Post(text, plain=privacy is not Privacy.PUBLIC)
-    await deliver_message(turns.platform, message.place, message.person, post, privacy, key=key, again=again)
+    is_here = await can_show_in(turns.platform, message.place, privacy)
+    await deliver_message(turns.platform, message.place, message.person, post, is_here=is_here, key=key, again=again)
 
 
 async def end_change_notices(turns: Turns, run: Run, code: str) -> None:
@@ -122,16 +124,17 @@ async def deliver_message(
     place: Place,
     person: str,
     post: Post,
-    privacy: Privacy = Privacy.PUBLIC,
     *,
+    is_here: bool | None = None,
     key: str,
     again: bool = False,
     wait_ms: int | None = None,
     receipt: str = "",
 ) -> DeliveryResult:
-    """Post in the place or in the person's DM. `receipt`: posted with the pointer if the place may show a receipt
-    at all. `key`, `again`, `wait_ms`: as for `Channel.post_message`."""
-    if await can_show_in(platform, place, privacy):
+    """Post in the place or in the person's DM. `is_here`: which of them, for a post that depends on it, because the
+    readers of a place may change meanwhile; None for a post that everybody may read. `receipt`: posted with the pointer
+    if the place may show a receipt at all. `key`, `again`, `wait_ms`: as for `Channel.post_message`."""
+    if is_here or (is_here is None and await can_show_in(platform, place)):
         try:
             await platform.chat.post_message(place, post, key=key, again=again, wait_ms=wait_ms)
         except PlaceClosedError as closed:

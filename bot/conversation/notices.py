@@ -65,11 +65,11 @@ async def notify_backlog_cleared(turns: Turns, lease: Lease, work: BacklogCleare
     return [Delete(_build_overflow_key(turns.stores.keys, lease.lane)), noted]
 
 
-async def notify_sender(turns: Turns, sender: ItemSender, code: str, id: str) -> None:
-    """Tell the sender what became of an item that is handled later, or never. A sender who cannot be told does not
+async def notify_sender(turns: Turns, sender: ItemSender, id: str) -> None:
+    """Tell the sender that their item waits for a process of a newer version. A sender who cannot be told does not
     block the lane."""
     try:
-        text = translate(code, await get_person_language(turns.platform.directory, sender.person), id=id)
+        text = translate("turn.newer", await get_person_language(turns.platform.directory, sender.person), id=id)
         await turns.platform.chat.post_ephemeral(sender.place, sender.person, text)
     except ChatError as error:
         log.warning("could not tell", person=sender.person, error=error.code)

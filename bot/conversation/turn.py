@@ -32,7 +32,7 @@ from bot.queue.lanes import LaneItem, Lease, RetryLater
 from bot.queue.writes import Write
 from bot.storage.approvals import build_open_card
 from bot.storage.file_keeper import TakenFiles
-from bot.storage.runs import ConversationState, derive_run_id
+from bot.storage.runs import ConversationState, build_waiting_files_key, derive_run_id
 from bot.storage.spending import DailyUsage
 from tools.cancel_card.tool import CANCEL_CARD
 from tools.cards.fields import build_change_fields, describe_files
@@ -68,7 +68,9 @@ async def handle_message(turns: Turns, lease: Lease, message: Message) -> Sequen
 
         async def load_conversation() -> ConversationState:
             if not known:
-                known.append(await turn_context.load_conversation(turns, lease, message))
+                # With its run, if the message was begun before.
+                run = derive_run_id(turns.stores.keys, message) if lease.item.is_redelivery else ""
+                known.append(await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, run))
             return known[0]
 
         writes = await _answer_without_model(turns, lease, message, caller, taken, load_conversation)
@@ -130,10 +132,12 @@ async def _answer_without_model(
 
 async def resume_run(turns: Turns, lease: Lease, resume: ResumeRun) -> Sequence[Write]:
     """Continue a paused run: the result of its call is now an observation."""
-    paused = await turn_context.load_paused_run(turns, lease, resume.run)
-    if paused is None:
+    conversation = await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, resume.run)
+    run = conversation.run
+    if run is None or run.is_over:
         return []
-    run, conversation = paused
+    logs.bind_context(run=run.id)
+    lease.set_person(run.message.person)
     is_new = _settle_call(turns, run, resume)
     await endings.end_change_notices(turns, run, "cancelled" if resume.is_silent else "over")
     run.change_notices = ()
@@ -370,7 +374,7 @@ async def give_up_run(turns: Turns, item: LaneItem, work: MessageReceived | Resu
         return []
     await turns.progress.show_failure(run)
     await turns.progress.settle_session(run)
-    return run_recorder.build_give_up_writes(turns, run, text, delivery_result)
+    return [*run_recorder.build_give_up_writes(turns, run, text, delivery_result), *await _free_files(turns, run)]
 
 
 async def bury_run(turns: Turns, lease: Lease, work: MessageReceived | ResumeRun) -> Sequence[Write]:
@@ -382,4 +386,12 @@ async def bury_run(turns: Turns, lease: Lease, work: MessageReceived | ResumeRun
     notices = [build_given_up_notice(lease.item, run.message.person)] if isinstance(work, ResumeRun) else []
     if run.status is RunStatus.PAUSED:
         return [*run_recorder.build_pause_writes(turns, run), *notices]
-    return [*run_recorder.end_run(turns, run, RunStatus.STOPPED), *notices]
+    return [*run_recorder.end_run(turns, run, RunStatus.STOPPED), *notices, *await _free_files(turns, run)]
+
+
+async def _free_files(turns: Turns, run: Run) -> Sequence[Write]:
+    """Build the writes that free the files of the card that the run has waited for, whatever cannot be read of its
+    conversation."""
+    key = build_waiting_files_key(turns.stores.keys, run.message.place.conversation)
+    waiting: dict[str, str] = await turns.stores.redis.hgetall(key)  # type: ignore[assignment]
+    return turns.stores.files.keeper.build_file_writes(run, waiting)

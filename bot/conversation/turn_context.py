@@ -15,7 +15,6 @@ from bot.chat.messages import Message, Post
 from bot.chat.platform import Platform
 from bot.conversation.progress import ProgressReporter
 from bot.core.history_entries import PausedRun
-from bot.core.logs import bind_context
 from bot.core.records import Approval, ApprovalState, Run, RunResult
 from bot.queue.lanes import Lease
 from bot.queue.writes import AppendHistory, Write
@@ -105,12 +104,6 @@ class TurnContext:
         return self.lease.item.is_redelivery
 
 
-async def load_conversation(turns: Turns, lease: Lease, message: Message) -> ConversationState:
-    """Load what the conversation knows, and the run of the message if it was begun before."""
-    run_id = derive_run_id(turns.stores.keys, message) if lease.item.is_redelivery else ""
-    return await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, run_id)
-
-
 async def continue_or_start_run(
     turns: Turns, lease: Lease, message: Message, caller: Caller, conversation: ConversationState
 ) -> TurnContext:
@@ -140,17 +133,6 @@ async def continue_or_start_run(
 async def refresh_start_tools(turns: Turns) -> None:
     """Update the start tools from the processes that exist now."""
     await turns.loop.start_tools.refresh_tools(turns.tool_services.engine)
-
-
-async def load_paused_run(turns: Turns, lease: Lease, run_id: str) -> tuple[Run, ConversationState] | None:
-    """Load a paused run that goes on after a button, with its conversation. None if the run has ended."""
-    conversation = await turns.stores.runs.load_conversation(lease.lane, turns.stores.history, run_id)
-    run = conversation.run
-    if run is None or run.is_over:
-        return None
-    bind_context(run=run.id)
-    lease.set_person(run.message.person)
-    return run, conversation
 
 
 async def build_prompt_head(turns: Turns, context: TurnContext) -> tuple[list[str], AnswerSources]:

@@ -66,12 +66,8 @@ class HistoryEntry:
     def from_content(
         cls, role: str, content: str, *, run: str = "", said: str | None = None, at_ms: int = 0
     ) -> HistoryEntry:
-        return cls(
-            message=json.dumps({"role": role, "content": content}, ensure_ascii=False),
-            run=run,
-            shown_text=said,
-            at_ms=at_ms,
-        )
+        message = json.dumps({"role": role, "content": content}, ensure_ascii=False)
+        return cls(message=message, run=run, shown_text=said, at_ms=at_ms)
 
     @property
     def is_answer(self) -> bool:

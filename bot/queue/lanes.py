@@ -398,11 +398,11 @@ class Lanes:
                 await self.redis.set(key, WITHDRAWN, nx=True, px=self.dedupe_ms)
             elif is_confirmed:
                 return False
-            # This confirmation covers earlier writes. Another server, which takes over meanwhile, may lack the item.
-            elif not (await self.run_confirmed_script("apply", lane, secrets.token_hex(8)))[1]:
-                raise StoreUnconfirmedError("the item is not confirmed yet")
             else:
-                is_confirmed = True
+                with suppress(StoreUnavailableError):  # another server, which takes over meanwhile, may lack the item
+                    _, is_confirmed, _ = await self.run_confirmed_script("apply", lane, secrets.token_hex(8))
+                if not is_confirmed:
+                    raise StoreUnconfirmedError("the item is not confirmed yet")
         return True
 
     async def enqueue_or_claim(
@@ -456,7 +456,9 @@ class Lanes:
 
         async def extend_group(partition: int, group: list[Lease]) -> None:
             pairs, items = [part for lease in group for part in (lease.lane, lease.token)], [one.item for one in group]
-            lost_tokens, ending = await self.scripts.run_script("extend", partition, self.lease_ms, *pairs)
+            with translate_redis_errors():  # a silent server must not keep the others waiting until their leases end
+                async with asyncio.timeout(max(1.0, self.lease_ms / 2000)):
+                    lost_tokens, ending = await self.scripts.run_script("extend", partition, self.lease_ms, *pairs)
             whose = dict(zip(ending[::2], ending[1::2], strict=True))
             for lease, item in zip(group, items, strict=True):
                 if lease.item is item:  # a stop that was noted for it is not for the next one

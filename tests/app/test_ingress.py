@@ -10,6 +10,7 @@ from bot.chat.messages import Acceptance, Click, Message
 from bot.core.errors import StoreUnavailableError, StoreUnconfirmedError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState
+from bot.queue.scripts import ConfirmedBy
 from bot.queue.writes import apply_writes
 from tests.harness.lanes import pass_moment
 from tests.harness.memory_bot import Bot
@@ -35,6 +36,8 @@ async def test_what_a_store_refuses_for_certain_is_told_as_not_taken(redis: Redi
         assert await bot.ingress.withdraw(taken, refused.value) is Acceptance.TAKEN
         assert await bot.ingress.withdraw(click, StoreUnavailableError("no answer")) is Acceptance.UNKNOWN
         assert await bot.ingress.withdraw(taken, StoreUnconfirmedError("by none")) is Acceptance.UNKNOWN
+        bot.lanes._confirmation.by = ConfirmedBy.REPLICA
+        assert await bot.ingress.withdraw(taken, refused.value) is Acceptance.UNKNOWN, "known, and not confirmed"
     finally:
         await (redis.replicaof("NO", "ONE") if setting == "replica" else redis.config_set(setting, 0))
 

@@ -274,6 +274,23 @@ async def test_what_the_mail_server_has_answered_is_on_record_once_the_store_is_
     assert len(away) == 2
 
 
+@pytest.mark.parametrize("seq", ["begin:1", "part:U2:begun", "part:U3:begun"])
+@pytest.mark.parametrize("is_written", [False, True])
+async def test_a_mail_begins_once_the_store_is_back_that_was_away_right_before_it(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, seq: str, is_written: bool
+) -> None:
+    """Only this process knows that nothing has begun."""
+    bot, away = await proposed(redis, mail(to=["李四", "王五"])), list[str]()
+
+    async def be_away(lane: str) -> None:
+        away.append(lane)
+        raise StoreUnavailableError("away")
+
+    act_around_checkpoint(bot, monkeypatch, seq, be_away, afterwards=is_written)
+    assert (await press(bot, "send")).effect is EffectState.DONE and len(away) == 1
+    assert [one.to for one in bot.mailer.mails] == ["U2", "U3"]
+
+
 @dataclass
 class GreyMailer(MemoryMailer):
     """A mailer that refuses strangers that many times."""

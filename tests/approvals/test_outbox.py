@@ -293,6 +293,20 @@ async def test_while_the_engine_answers_nothing_its_news_wait_for_it(
     assert "item.dead" not in await bot.list_journal_kinds()
 
 
+@pytest.mark.parametrize("code", ["engine_unreadable", "engine_too_large"])
+async def test_news_of_a_request_that_cannot_be_read_are_given_up_so_that_administrators_hear_of_them(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    bot = Bot(redis)
+
+    async def answer_nonsense(id: str) -> Any:
+        raise ToolError(code, "odd")
+
+    monkeypatch.setattr(bot.engine, "get_task", answer_nonsense)
+    await bot.start_request("leave", SICK, "U1", "start")
+    assert "item.dead" in await bot.list_journal_kinds()
+
+
 async def test_the_end_of_a_request_says_what_it_was_who_decided_in_which_words_and_what_to_do(redis: Redis) -> None:
     bot = await requested(redis)
     what = "您的请假申请 L-0001 已通过：病假，2026年11月23日 周一 至 11月24日 周二，2 个工作日。"

@@ -19,7 +19,8 @@ from bot.agent.models.responses import ResponsesTransport
 from bot.agent.models.transport import ModelRequest
 from bot.agent.recall import CUT, MAX_CALLS, MAX_RESULT, build_past_call, format_call_line, name_offered_call
 from bot.chat.messages import Place
-from bot.conversation import run_recorder
+from bot.chat.platform import Platform
+from bot.conversation import endings, run_recorder
 from bot.core import disclosure
 from bot.core.history_entries import EntryKind, HistoryEntry, PastCall, estimate_tokens
 from bot.core.run_state import CallRecord, CallStatus
@@ -35,6 +36,7 @@ from tests.harness.memory_platform import DM
 from tests.harness.presses import LEAVE
 from tests.stories.script import DONE, calls, mail
 from tests.tools.office import SICK
+from tools.spec import Privacy
 from tools.workflow.engine.commands import CommentCommand
 
 TODO = calls(("query_todo_tasks", {}))
@@ -315,6 +317,26 @@ async def test_what_was_done_in_private_before_a_stop_stays_there(redis: Redis) 
     here, dm = await load(bot, CHANNEL), await load(bot, ZHANG)
     assert "李四" not in str(here) and "详情在私信里" in events(here)[-1]
     assert "李四" in events(dm)[-1]
+
+
+@pytest.mark.parametrize("is_given_up", [False, True])
+async def test_what_was_done_in_private_stays_there_whatever_is_known_of_a_channel_a_moment_later(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, is_given_up: bool
+) -> None:
+    async def fail(messages: Messages) -> ModelReply:
+        raise RuntimeError("a mistake of ours")
+
+    async def be_unknown_first(platform: Platform, place: Place, privacy: Privacy = Privacy.PUBLIC) -> bool:
+        looks.append(place)
+        return place.direct or len(looks) % 2 == 0
+
+    bot, looks = Bot(redis, [mail(), *[fail if is_given_up else TODO] * 9]), list[Place]()
+    await told(bot, "写封邮件", "U1", CHANNEL)
+    monkeypatch.setattr(endings, "can_show_in", be_unknown_first)
+    await bot.press(bot.chat.cards("DU1")[0], "send")
+    receipts = [(one.place == CHANNEL, one.post.receipt) for one in bot.chat.posts if one.post.receipt]
+    assert (False, "系统记录：给李四发了邮件") in receipts, "the control: there is something to hide"
+    assert not [text for is_channel, text in receipts if is_channel and "李四" in text]
 
 
 async def test_of_a_card_in_the_dm_a_channel_knows_no_argument(redis: Redis) -> None:

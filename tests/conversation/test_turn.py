@@ -390,6 +390,15 @@ async def test_an_answer_that_was_refused_every_time_comes_with_what_nothing_sup
     assert "L-0099 已通过。" in told.text and "未经核实" in told.text and "系统记录" in told.receipt
 
 
+async def test_an_answer_that_a_channel_refused_every_time_says_in_the_dm_what_was_done(redis: Redis) -> None:
+    bot = Bot(redis, [mail(), DONE])
+    await bot.send("写封邮件", place=DM.model_copy(update={"channel": "C1", "direct": False}))
+    bot.chat.fails["C1"] = [ChatRefusedError("invalid_blocks", "chat.postMessage")] * 20
+    await bot.press(bot.chat.cards("DU1")[0], "send")
+    [told] = [one.post.receipt for one in bot.chat.posts if one.key.startswith("dead:")]
+    assert "李四" in told and translate("receipt.private", "zh") not in told
+
+
 # A press that is answered with a question, and a draft that makes a card anew
 
 

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply
 from bot.chat.messages import FormSubmission, SentFile
+from bot.conversation import endings, turn_context
 from bot.core.errors import FilesUnavailableError
 from bot.core.i18n import translate
 from bot.core.work_items import FormSubmitted
@@ -53,17 +54,40 @@ async def test_killed_anywhere_both_files_are_on_one_request(redis: Redis) -> No
         assert not await redis.hgetall(build_waiting_files_key(bot.keys, DM.conversation)), "nothing waits any more"
 
 
-async def test_the_files_of_a_run_that_was_given_up_after_its_card_can_be_used_again(redis: Redis) -> None:
-    bot = Bot(redis, [expense(), *[RuntimeError("a mistake of ours")] * 9])
+@pytest.mark.parametrize("is_buried", [False, True])
+@pytest.mark.parametrize("is_model_asked", [False, True])
+async def test_the_files_of_a_run_that_was_given_up_after_its_card_can_be_used_again(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, is_model_asked: bool, is_buried: bool
+) -> None:
+    async def fail(*_: object, **__: object) -> ModelReply:
+        raise RuntimeError("a mistake of ours")
+
+    bot = Bot(redis, [expense(), *[fail] * 9])
     bot.file_source.contents |= CONTENT
     await bot.send("报销 500 元差旅费", files=SENT)
-    await bot.press(bot.chat.cards()[0], "cancel")
+    with monkeypatch.context() as patch:
+        if is_buried:
+            patch.setattr(endings, "post_failure", fail)
+        if not is_model_asked:
+            patch.setattr(turn_context, "refresh_start_tools", fail)
+        await bot.press(bot.chat.cards()[0], "cancel")
     assert "试了几次" in bot.chat.texts()[-1]
     bot.model.script[:] = [expense(), ModelReply(text="好的。")]
     await bot.send("再报销一次", id="Ev2")
     await bot.press(bot.chat.cards()[0], "confirm")
     [request] = await bot.engine.list_own_requests("U1")
     assert [one.name for one in request.filled.files] == ["taxi.png", "hotel.pdf"]
+
+
+async def test_a_run_whose_history_cannot_be_read_is_given_up_and_its_files_are_free(redis: Redis) -> None:
+    bot = Bot(redis, [expense()])
+    bot.file_source.contents |= CONTENT
+    await bot.send("报销 500 元差旅费", files=SENT)
+    await redis.lpush(bot.handlers.turns.stores.history.build_history_key(DM.conversation), "1:1|of no version")
+    await bot.press(bot.chat.cards()[0], "cancel")
+    assert "试了几次" in bot.chat.texts()[-1]
+    waiting = await redis.hgetall(build_waiting_files_key(bot.keys, DM.conversation))
+    assert len(waiting) == 2 and not any('"run":"R' in one for one in waiting.values())
 
 
 async def test_the_files_of_a_run_stay_with_its_second_card(redis: Redis) -> None:
