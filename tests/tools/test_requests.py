@@ -44,6 +44,17 @@ async def test_confirming_starts_exactly_that_unless_who_is_asked_has_changed() 
     assert receipt(outcome) == "发起了请假申请 L-0001"
 
 
+async def test_of_many_identical_requests_the_newest_five_are_named_and_the_others_counted() -> None:
+    there = office()
+    for _ in range(7):
+        await there.start(TAXI, "expense")
+        there.now += timedelta(minutes=11)
+    plan = await there.plan(ZHANG, "start_process", process="expense", form=TAXI)
+    zh, en = ("".join(value for _, value in facts(plan, language) if "E-0007" in value) for language in ("zh", "en"))
+    assert zh.startswith("⚠ E-0007（等待审批）、E-0006（") and zh.endswith("E-0003（等待审批） 等 7 个")
+    assert en.startswith("⚠ E-0007 (waiting for a decision), E-0006 (") and en.endswith(") and 2 more")
+
+
 @corpus(
     ("process", "form", "label", "words"),
     [
