@@ -19,7 +19,6 @@ from tools.requests.timeline import (
     build_timeline,
     format_timeline,
     get_node_label,
-    list_current_nodes,
     list_visited_elements,
 )
 from tools.spec import Offer, Privacy, ProcessDiagram, ReceiptLine, TextRef, ToolError, ToolOutcome, choose_most_private
@@ -103,7 +102,7 @@ async def run_show_process(context: ToolContext, args: ShowProcessArgs) -> ToolO
         return ToolOutcome(data=shown, summary=note, diagram=picture, privacy=Privacy.PUBLIC)
     request = await require_readable_request(context, args.name)
     process = await context.services.engine.get_process(request)
-    active = list_current_nodes(process.definition, request)
+    active = tuple(visit.node for visit in request.visits if visit.node in process.definition.nodes)
     visited = list_visited_elements(process.definition, await context.services.engine.list_events(request.id))
     words = [get_node_label(process.definition, node) for node in active]
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": request.id}

@@ -55,11 +55,6 @@ def list_visited_elements(definition: ProcessDefinition, events: Sequence[Reques
     return tuple(sorted(passed & element_ids))
 
 
-def list_current_nodes(definition: ProcessDefinition, request: Request) -> tuple[str, ...]:
-    """Ids of the request's current nodes."""
-    return tuple(v.node for v in request.visits if v.node in definition.nodes)
-
-
 if TYPE_CHECKING:
     from tools.tool import ToolServices  # slow to import
 
