@@ -230,7 +230,7 @@ class PlatformDirectory:
                         self._remove_person(id)
                 members = dict(self._full_members)
                 for n, id in enumerate(changed if members == self._built_members else list(records), 1):
-                    if record := records.get(id):
+                    if record := self._cache.records.get(id):  # of somebody who was asked for meanwhile, the answer
                         self._add_person(id, record)
                     if n % BUILT_AT_ONCE == 0:
                         await asyncio.sleep(0)

@@ -13,6 +13,7 @@ from bot.core.timing import FRESH_S
 from bot.people.directory import PlatformDirectory
 from bot.people.directory_file import DirectoryFile
 from tests.platforms.slack.conftest import Desk
+from tests.platforms.slack.doubles import member
 
 FINANCE = '[[person]]\nemail = "zhaoliu@example.com"\nroles = ["finance"]\n'
 BARE = '[[person]]\nemail = "zhaoliu@example.com"\n'
@@ -54,6 +55,33 @@ async def test_who_lost_their_membership_a_moment_ago_is_no_caller(desk: Desk) -
         clock.now += FRESH_S
         await directory.refresh_people([ZHANG])
         assert await directory.find_caller(ZHANG)
+
+
+async def test_who_has_left_does_not_come_back_while_people_are_built_from_what_was_read_before(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.people.directory.BUILT_AT_ONCE", 1)
+    zhang, *others = desk.slack.members
+    desk.slack.members = [
+        *others,
+        *(member(f"U{n}", f"Person {n}", f"{n}@example.com") for n in range(500, 1000)),
+        zhang,
+    ]
+    directory, clock = opened(desk)
+    await directory.list_people()
+    desk.slack.members.append(member("U1000", "Newcomer", "new@example.com"))
+    clock.now += FRESH_S
+    directory.note_changed_person("U1000")
+    building = asyncio.create_task(directory.catch_up())
+    while not directory._building.locked():
+        await asyncio.sleep(0)
+    zhang["deleted"] = True
+    await directory.refresh_people([ZHANG])
+    assert not building.done(), "the control: most are still to be built"
+    while not building.done():
+        assert await directory.find_caller(ZHANG) is None
+        await asyncio.sleep(0)
+    assert len(await directory.list_people()) == 502
 
 
 async def test_slack_is_asked_once_in_thirty_seconds_and_once_for_many(desk: Desk) -> None:
