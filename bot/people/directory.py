@@ -73,7 +73,7 @@ class PlatformDirectory:
         self._asking: dict[str, asyncio.Lock] = {}
         self._missing: dict[str, float] = {}
         self._changed: dict[str, None] = {}
-        self._building = asyncio.Lock()
+        self._building, self._reloading = asyncio.Lock(), asyncio.Lock()
         self._list_again_at = float("-inf")
 
     # Known people
@@ -206,11 +206,13 @@ class PlatformDirectory:
         await self._build_changed_people()
 
     async def _reload_file(self, *, at_once: bool = False) -> None:
-        """Apply a changed file at once to all known people."""
-        if self._file is None or not await self._file.reload_if_changed(at_once=at_once):
+        """Apply a changed file to all known people. With `at_once`, wait for it even if it is being read already."""
+        if self._file is None or (self._reloading.locked() and not at_once):
             return
-        self._facts, self._built = self._file.entries, {}
-        await self._build_changed_people()
+        async with self._reloading:
+            if await self._file.reload_if_changed(at_once=at_once):
+                self._facts, self._built = self._file.entries, {}
+                await self._build_changed_people()
 
     # Building persons from records
 
