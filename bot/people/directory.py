@@ -240,17 +240,16 @@ class PlatformDirectory:
 
     def _add_person(self, id: str, record: MemberRecord) -> None:
         """Add a person, unless the record is a bot's. The manager is found by an address or an id, never by a name that
-        people can choose. Facts give authority, so only full members have them. Facts of the file have precedence over
-        the platform's."""
+        people can choose. Facts give authority, so only full members have them. Leavers still have their manager, to
+        whom their tasks go up. Facts of the file have precedence over the platform's."""
         member = record.member
         if self._source.is_bot(member):
             return
         self._forget_member(id)
         self._note_member(id, member)
         active = self._source.is_full_member(member)
-        facts = self._get_facts(member) if active else EMPTY_ENTRY
-        said = self._source.read_facts(record)
-        named = facts.manager or (said.manager if active else "")
+        own, said = self._get_facts(member), self._source.read_facts(record)
+        facts, named = own if active else EMPTY_ENTRY, own.manager or said.manager
         if "@" in named:
             manager = self._full_members.get(named.lower())
         else:

@@ -318,7 +318,7 @@ class CommandEnricher:
     async def _list_superiors(self, person: str) -> AsyncIterator[str]:
         """Yield the person's manager, that person's manager and so on, then the administrators; nobody who has left."""
         people_by_id = {p.id: p for p in await self._directory.list_people()}
-        above = people_by_id.get(person)
+        above = await self._directory.find_person(person)  # no list has who has left
         for _ in range(MAX_LEVELS):
             above = people_by_id.get(above.manager or "") if above else None
             if above is None:
