@@ -14,13 +14,7 @@ from tools.error_advice import select_advice
 from tools.languages import choose_words
 from tools.people.names import format_people_names, join_in_both_languages
 from tools.privacy import classify_card, classify_request, classify_summary
-from tools.requests.timeline import (
-    NOTHING_SAID,
-    build_timeline,
-    format_timeline,
-    get_node_label,
-    list_visited_elements,
-)
+from tools.requests.timeline import NOTHING_SAID, build_timeline, format_timeline, get_node_label, list_visited_elements
 from tools.spec import Offer, Privacy, ProcessDiagram, ReceiptLine, TextRef, ToolError, ToolOutcome, choose_most_private
 from tools.tool import PAGE, Tool, ToolArgs, ToolContext, slice_page
 from tools.workflow.bpmn.graph import InvalidDefinitionError

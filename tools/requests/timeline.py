@@ -9,12 +9,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
-from tools.people.names import (
-    format_stand_in,
-    get_names_by_language,
-    join_in_both_languages,
-    list_names_by_language,
-)
+from tools.people.names import format_stand_in, get_names_by_language, join_in_both_languages, list_names_by_language
 from tools.ports import TextRenderer
 from tools.spec import TextRef
 from tools.workflow.bpmn.graph import ProcessDefinition, ServiceTopic, TimerAction, VotingMode
