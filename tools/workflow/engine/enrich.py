@@ -143,12 +143,7 @@ class CommandEnricher:
         return tuple(one for one in balances if one is not None)
 
     async def enrich_command(
-        self,
-        process: Process,
-        request: Request,
-        command: Act,
-        now: datetime,
-        form: Mapping[str, str] | None,
+        self, process: Process, request: Request, command: Act, now: datetime, form: Mapping[str, str] | None
     ) -> Act:
         """The command with everything it needs from outside. Raises `ToolError`."""
         match command:
