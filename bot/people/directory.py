@@ -62,18 +62,18 @@ class PlatformDirectory:
         )
         self._built: Mapping[str, MemberRecord] = {}
         """The records that `_people` was built from."""
-        self._built_emails: Mapping[str, str] = {}
-        """`_ids_by_email` as `_people` was built with it."""
+        self._built_members: Mapping[str, str] = {}
+        """`_full_members` as `_people` was built with it."""
         self._people: dict[str, Person] = {}
         self._active_people: tuple[Person, ...] | None = None
         """The active ones of `_people`. The tuple stays the same until one of them changes. None if it has to be built
         again."""
-        self._ids_by_email: dict[str, str] = {}
-        """E-mail → id of full members, to find managers."""
+        self._full_members: dict[str, str] = {}
+        """Id and e-mail → id of full members, who can be managers."""
         self._asking: dict[str, asyncio.Lock] = {}
         self._missing: dict[str, float] = {}
         self._changed: dict[str, None] = {}
-        self._building = asyncio.Lock()
+        self._building, self._reloading = asyncio.Lock(), asyncio.Lock()
         self._list_again_at = float("-inf")
 
     # Known people
@@ -150,7 +150,7 @@ class PlatformDirectory:
         record = await self._cache.look_up(person)
         if record is None or self._source.is_bot(record.member):
             self._missing[person] = self._clock() + MISS_S
-            self._forget_email(person)
+            self._forget_member(person)
             self._remove_person(person)
             return
         await self._cache.load_profiles([person], strict=strict)
@@ -158,10 +158,10 @@ class PlatformDirectory:
         if not self._cache.is_complete and self._source.is_full_member(record.member):
             named = self._get_facts(record.member).manager or self._source.read_facts(record).manager
             look_up = self._cache.look_up_email if "@" in named else self._cache.look_up
-            is_known = named.lower() in self._ids_by_email or named in self._cache.records
+            is_known = named.lower() in self._full_members or named in self._cache.records
             can_be_asked = not is_known and ("@" in named or self._source.is_person_id(named))
             if can_be_asked and (manager := await look_up(named)):
-                self._note_email(str(manager.member["id"]), manager.member)
+                self._note_member(str(manager.member["id"]), manager.member)
         self._add_person(person, record)
 
     # Background updates
@@ -206,51 +206,52 @@ class PlatformDirectory:
         await self._build_changed_people()
 
     async def _reload_file(self, *, at_once: bool = False) -> None:
-        """Apply a changed file at once to all known people."""
-        if self._file is None or not await self._file.reload_if_changed(at_once=at_once):
+        """Apply a changed file to all known people. With `at_once`, wait for it even if it is being read already."""
+        if self._file is None or (self._reloading.locked() and not at_once):
             return
-        self._facts, self._built = self._file.entries, {}
-        await self._build_changed_people()
+        async with self._reloading:
+            if await self._file.reload_if_changed(at_once=at_once):
+                self._facts, self._built = self._file.entries, {}
+                await self._build_changed_people()
 
     # Building persons from records
 
     async def _build_changed_people(self) -> None:
-        """Build persons from the records that have changed. Build everybody if an address has changed, because managers
-        are found by address."""
+        """Build persons from the records that have changed. Build everybody if full members or their addresses have
+        changed, because they can be managers."""
         async with self._building:
             while (records := self._cache.records) is not self._built:
                 facts, known = self._facts, records.keys() | self._people.keys()
                 changed = [id for id in known if id not in records or records[id] is not self._built.get(id)]
                 for id in changed:
                     self._missing.pop(id, None)
-                    self._forget_email(id)
+                    self._forget_member(id)
                     if record := records.get(id):
-                        self._note_email(id, record.member)
+                        self._note_member(id, record.member)
                     if record is None or self._source.is_bot(record.member):
                         self._remove_person(id)
-                emails = dict(self._ids_by_email)
-                for n, id in enumerate(changed if emails == self._built_emails else list(records), 1):
-                    if record := records.get(id):
+                members = dict(self._full_members)
+                for n, id in enumerate(changed if members == self._built_members else list(records), 1):
+                    if record := self._cache.records.get(id):  # of somebody who was asked for meanwhile, the answer
                         self._add_person(id, record)
                     if n % BUILT_AT_ONCE == 0:
                         await asyncio.sleep(0)
-                self._built, self._built_emails = records if facts is self._facts else {}, emails
+                self._built, self._built_members = records if facts is self._facts else {}, members
 
     def _add_person(self, id: str, record: MemberRecord) -> None:
         """Add a person, unless the record is a bot's. The manager is found by an address or an id, never by a name that
-        people can choose. Facts give authority, so only full members have them. Facts of the file have precedence over
-        the platform's."""
+        people can choose. Facts give authority, so only full members have them. Leavers still have their manager, to
+        whom their tasks go up. Facts of the file have precedence over the platform's."""
         member = record.member
         if self._source.is_bot(member):
             return
-        self._forget_email(id)
-        self._note_email(id, member)
+        self._forget_member(id)
+        self._note_member(id, member)
         active = self._source.is_full_member(member)
-        facts = self._get_facts(member) if active else EMPTY_ENTRY
-        said = self._source.read_facts(record)
-        named = facts.manager or (said.manager if active else "")
+        own, said = self._get_facts(member), self._source.read_facts(record)
+        facts, named = own if active else EMPTY_ENTRY, own.manager or said.manager
         if "@" in named:
-            manager = self._ids_by_email.get(named.lower())
+            manager = self._full_members.get(named.lower())
         else:
             other = self._cache.records.get(named)
             manager = named if other and self._is_full_person(other.member) else None
@@ -273,14 +274,15 @@ class PlatformDirectory:
         )
         self._active_people = None
 
-    def _note_email(self, id: str, member: Member) -> None:
-        if self._is_full_person(member) and (email := self._source.get_email(member).lower()):
-            self._ids_by_email[email] = id
+    def _note_member(self, id: str, member: Member) -> None:
+        if self._is_full_person(member):
+            self._full_members |= {self._source.get_email(member).lower() or id: id, id: id}
 
-    def _forget_email(self, id: str) -> None:
+    def _forget_member(self, id: str) -> None:
         known = self._people.get(id)
-        if known and self._ids_by_email.get(known.email.lower()) == id:
-            del self._ids_by_email[known.email.lower()]
+        for key in (id, known.email.lower() if known else ""):
+            if self._full_members.get(key) == id:
+                del self._full_members[key]
 
     def _remove_person(self, id: str) -> None:
         self._people.pop(id, None)

@@ -117,6 +117,8 @@ class RedisMemberStore:
             await self.redis.pexpire(self._build_key("lock"), LOCK_MS)
 
     async def finish_listing(self, holder: str) -> None:
+        if await self.redis.get(self._build_key("lock")) != holder:
+            return  # another process reads the list by now, and `seen` is of its pages
         async with self.redis.pipeline(transaction=False) as pipe:
             pipe.hkeys(self._build_key("members"))
             pipe.smembers(self._build_key("seen"))
@@ -128,7 +130,6 @@ class RedisMemberStore:
             pipe.hdel(self._build_key("listing"), "cursor")
             pipe.delete(self._build_key("seen"))
             await pipe.execute()
-        await self.release_listing(holder)
 
     async def load_list_age_ms(self) -> int | None:
         """Return the age of the whole list (ms), whichever process read it; None if it was never read. Raises

@@ -107,6 +107,21 @@ async def test_a_length_without_a_first_day_comes_to_nothing_yet() -> None:
     assert [name for name, _ in asked] == ["start_date", "end_date"]
 
 
+async def test_a_length_gives_the_last_day_whatever_else_is_wrong() -> None:
+    """Unless the length itself is."""
+    desk, now = office(), office().now
+    start = {"start_date": "2026-11-23", "leave_type": "sunny"}
+    for given, end, days, codes in (
+        ({"days": "3"}, "2026-11-25", "3", {"bad_choice"}),
+        ({"days": "3", "end_date": "2026-11-24"}, "2026-11-24", "2", {"bad_choice"}),
+        ({"days": "many"}, None, "", {"bad_choice", "bad_days"}),
+        ({"days": "3", "months": "1"}, "2026-11-25", "3", {"bad_choice", "unknown_field"}),
+    ):
+        preview = await desk.engine.preview_form(LEAVE, start | given, ZHANG.id, now)
+        assert (preview.filled.values.get("end_date"), preview.filled.days) == (end, days)
+        assert {error.code for error in preview.errors} == codes
+
+
 async def test_the_rules_fill_in_who_decides_and_a_choice_of_the_author_is_judged_at_once() -> None:
     form = {"leave_type": "sick", "start_date": "2026-12-07", "end_date": "2026-12-16"}
     found = (await pages(LEAVE, **form))[0]

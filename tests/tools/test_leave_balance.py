@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from bot.core.i18n import render_value
 from tests.tools.office import LI, NOW, TAXI, ZHANG, People, decide, facts, known, office, refused
 from tools.spec import Privacy
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.state import Decision
 from tools.workflow.engine.store import RedisStore
-from tools.workflow.process.definition import load_shipped_processes
+from tools.workflow.process.definition import compile_process, load_shipped_processes
 
 DAYS = {"start_date": "2026-11-23", "end_date": "2026-11-24"}
 TWO_DAYS = {"leave_type": "annual", **DAYS, "reason": "x", "approver": "李四"}
@@ -46,6 +47,16 @@ async def test_each_year_and_everybody_has_their_own() -> None:
     mine = ZHANG.model_copy(update={"allowance": 15})
     there.people.known = [mine, *(one for one in there.people.known if one.id != ZHANG.id)]
     assert [one["left"] for one in (await there.look(mine, "leave_balance"))["balances"]] == ["15"]
+
+
+async def test_several_balances_are_listed_as_each_language_lists_them() -> None:
+    leave = load_shipped_processes()[0]
+    toml = leave.toml.replace(b'key = "leave"', b'key = "study"').replace(b'number = "L"', b'number = "S"')
+    there = office(processes=[leave, compile_process(leave.bpmn.replace(b'"leave"', b'"study"'), toml)])
+    summary = (await there.read(ZHANG, "leave_balance")).summary
+    assert render_value(summary, "zh") == "您的年假：2026 年还剩 10 天；年假：2026 年还剩 10 天"
+    one = "annual leave, days left in 2026: 10"
+    assert render_value(summary, "en").lower() == f"yours: {one}; {one}"
 
 
 class CountingStore(RedisStore):

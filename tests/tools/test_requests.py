@@ -11,7 +11,8 @@ from bot.core.i18n import render_value
 from tests.harness.corpus import corpus
 from tests.harness.memory_store import MemoryStore
 from tests.tools.company import CHINESE, CHOICE, LI, LIN, LONG, NOW, SHORT, SICK, TAXI, WANG, ZHANG, ZHAO
-from tests.tools.office import Office, facts, known, office, receipt, refused
+from tests.tools.office import Office, People, facts, known, office, receipt, refused
+from tests.tools.workflow.remote.company import PresentPeople
 from tools.requests.status import UNREADABLE
 from tools.requests.timeline import MAX_STEPS, get_node_label
 from tools.spec import Person, ProcessDiagram, Proposal
@@ -42,6 +43,28 @@ async def test_confirming_starts_exactly_that_unless_who_is_asked_has_changed() 
     then = {"then": {"Second approver": ["王五"]}}
     assert outcome.data == {"request": "L-0001", "status": "waiting", "waits_for": ["李四"], "days": 5, **then}
     assert receipt(outcome) == "发起了请假申请 L-0001"
+
+
+async def test_who_has_left_is_still_named_in_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a platform, whose list has present people only."""
+    monkeypatch.setattr(People, "list_people", PresentPeople.list_people)
+    there = office()
+    request = await there.start(LONG)
+    await there.decide(LI, f"{request}-1", "approve")
+    there.people.change(LI, active=False)
+    story = (await there.look(ZHANG, "request_status", request=request))["timeline"]
+    assert "李四同意" in story and LI.id not in story
+
+
+async def test_of_many_identical_requests_the_newest_five_are_named_and_the_others_counted() -> None:
+    there = office()
+    for _ in range(7):
+        await there.start(TAXI, "expense")
+        there.now += timedelta(minutes=11)
+    plan = await there.plan(ZHANG, "start_process", process="expense", form=TAXI)
+    zh, en = ("".join(value for _, value in facts(plan, language) if "E-0007" in value) for language in ("zh", "en"))
+    assert zh.startswith("⚠ E-0007（等待审批）、E-0006（") and zh.endswith("E-0003（等待审批） 等 7 个")
+    assert en.startswith("⚠ E-0007 (waiting for a decision), E-0006 (") and en.endswith(") and 2 more")
 
 
 @corpus(

@@ -306,14 +306,11 @@ MEDIA: Mapping[str, str] = {
 """Media type → short name of the file type."""
 
 
-def format_size(size: int) -> str:
-    """A size in bytes as text, e.g. `34 KB` or `1.2 MB`."""
-    return f"{max(1, round(size / 1000))} KB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
-
-
 def describe_file(file: AttachedFile) -> dict[str, str]:
     """A file's name, type by content, and size, by language."""
-    about = [*([MEDIA[file.media]] if file.media in MEDIA else []), *([format_size(file.size)] if file.size else [])]
+    about = [MEDIA[file.media]] if file.media in MEDIA else []
+    if size := file.size:
+        about.append(f"{max(1, round(size / 1000))} KB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB")
     if not about:
         return {"zh": file.name, "en": file.name}
     return {"zh": f"{file.name}（{'，'.join(about)}）", "en": f"{file.name} ({', '.join(about)})"}

@@ -28,25 +28,22 @@ async def run_leave_balance(context: ToolContext, args: LeaveBalanceArgs) -> Too
             raise ToolError("own_balance_only", f"only {name} can see that; tell the caller so", name=names)
     year = args.year or context.now.year
     require_supported_year(year, "year")
-    year_balances = await context.services.engine.list_balances(context.caller.id, year)
-    balances: list[dict[str, Any]] = [
-        {
-            "kind": choose_words(balance.label, context.caller.person.language),
-            "days_a_year": format_decimal(balance.allowance),
-            "approved": format_decimal(balance.approved),
-            "waiting": format_decimal(balance.pending),
-            "left": format_decimal(balance.remaining),
-        }
-        for balance in year_balances
-    ]
-    lines = [
-        TextRef(
-            key="result.balance",
-            params={"label": balance.label, "left": format_decimal(balance.remaining), "year": str(year)},
+    balances, lines = list[dict[str, Any]](), list[TextRef]()
+    for balance in await context.services.engine.list_balances(context.caller.id, year):
+        left = format_decimal(balance.remaining)
+        params: dict[str, Any] = {"label": balance.label, "left": left, "year": str(year)}
+        lines.append(TextRef(key="result.balance", params=params))
+        balances.append(
+            {
+                "kind": choose_words(balance.label, context.caller.person.language),
+                "days_a_year": format_decimal(balance.allowance),
+                "approved": format_decimal(balance.approved),
+                "waiting": format_decimal(balance.pending),
+                "left": left,
+            }
         )
-        for balance in year_balances
-    ]
-    told = {each: "; ".join(context.services.render_text(line, each) for line in lines) for each in ("zh", "en")}
+    render, signs = context.services.render_text, {"zh": "；", "en": "; "}
+    told = {language: sign.join(render(line, language) for line in lines) for language, sign in signs.items()}
     note = TextRef(key="result.balances", params={"balances": told}) if lines else TextRef(key="result.no_balances")
     name = choose_name(context.caller.person, context.caller.person.language)
     data = {"of": name, "year": year, "balances": balances, "unit": "working days"}

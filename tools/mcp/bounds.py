@@ -91,15 +91,15 @@ def is_line_too_long(message: object) -> bool:
 
 def register_encoding() -> str:
     """Registers the encoding for a server's standard output and returns its name."""
+
+    def find_codec(name: str) -> codecs.CodecInfo | None:
+        if name != ENCODING:
+            return None
+        utf8 = codecs.lookup("utf-8")
+        return codecs.CodecInfo(utf8.encode, utf8.decode, incrementaldecoder=_BoundedDecoder, name=ENCODING)
+
     try:
         codecs.lookup(ENCODING)
     except LookupError:
-        codecs.register(_find_codec)
+        codecs.register(find_codec)
     return ENCODING
-
-
-def _find_codec(name: str) -> codecs.CodecInfo | None:
-    if name != ENCODING:
-        return None
-    utf8 = codecs.lookup("utf-8")
-    return codecs.CodecInfo(utf8.encode, utf8.decode, incrementaldecoder=_BoundedDecoder, name=ENCODING)

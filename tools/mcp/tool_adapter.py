@@ -122,15 +122,12 @@ def format_tool_name(server: str, tool: str) -> str:
     return f"{name[: NAME_MAX - 7]}_{hashlib.sha256(tool.encode()).hexdigest()[:6]}"
 
 
-def is_plain_name(name: str) -> bool:
-    """Whether a name can stand on a card and in a sentence. The protocol asks for A-Z, a-z, 0-9, `_`, `-`, `.` and `/`,
-    at most 128 characters; letters of other scripts and `:` are accepted too."""
-    return 0 < len(name) <= TOOL_MAX and all(c.isalnum() or c in "_-./:" for c in name) and not has_invisible(name)
-
-
 def parse_listed_tool(server: McpServer, tool: Any) -> McpTool | None:
-    """Build a usable tool; return None if a setting leaves it out. Raises `UnusableToolError`."""
-    if not is_plain_name(tool.name):
+    """Build a usable tool; return None if a setting leaves it out. Raises `UnusableToolError`, also for a name that can
+    stand on no card. The protocol asks for A-Z, a-z, 0-9, `_`, `-`, `.` and `/`, at most 128 characters; letters of
+    other scripts and `:` are accepted too."""
+    is_plain = all(sign.isalnum() or sign in "_-./:" for sign in tool.name) and not has_invisible(tool.name)
+    if not (is_plain and 0 < len(tool.name) <= TOOL_MAX):
         raise UnusableToolError("its name is not made of letters, digits and . _ - / : alone, or is too long")
     rule = server.tools.get(tool.name, "confirm")
     if rule == "off":

@@ -74,11 +74,9 @@ async def prepare_urge_task(context: ToolContext, args: UrgeTaskArgs) -> Proposa
         ),
     )
     assignees = [t.assignee for t in request.tasks if t.id in fine]
-    title = await _build_request_title(
-        context, "title.urge", request, names=await format_people_names(context.services.directory, assignees)
-    )
+    names = await format_people_names(context.services.directory, assignees)
     urged = CardField(label="urged", value=await identify_people(context.services.directory, assignees))
-    return await _propose_on_request(context, request, {"request_id": request.id, "tasks": fine}, title, urged)
+    return await _propose_on_request(context, request, "title.urge", {"tasks": fine}, urged, names=names)
 
 
 async def run_urge_task(context: ToolContext, stored: StoredUrge) -> ToolOutcome:
@@ -120,8 +118,7 @@ async def prepare_comment_request(context: ToolContext, args: CommentRequestArgs
     await context.services.engine.preview_command(
         CommentCommand(request=request.id, actor=context.caller.id, text=text), context.now
     )
-    title = await _build_request_title(context, "title.comment", request)
-    return await _propose_on_request(context, request, {"request_id": request.id, "text": text}, title, body=text)
+    return await _propose_on_request(context, request, "title.comment", {"text": text}, body=text)
 
 
 async def run_comment_request(context: ToolContext, args: CommentRequestArgs) -> ToolOutcome:
@@ -140,13 +137,9 @@ async def prepare_cc_request(context: ToolContext, args: CcRequestArgs) -> Propo
     await context.services.engine.preview_command(
         CcCommand(request=request.id, actor=context.caller.id, people=people), context.now
     )
-    title = await _build_request_title(
-        context, "title.cc", request, names=await format_people_names(context.services.directory, people)
-    )
+    names = await format_people_names(context.services.directory, people)
     copied = CardField(label="cc", value=await identify_people(context.services.directory, people))
-    return await _propose_on_request(
-        context, request, {"request_id": request.id, "people": list(people)}, title, copied
-    )
+    return await _propose_on_request(context, request, "title.cc", {"people": list(people)}, copied, names=names)
 
 
 async def run_cc_request(context: ToolContext, args: CcRequestArgs) -> ToolOutcome:
@@ -159,21 +152,23 @@ async def run_cc_request(context: ToolContext, args: CcRequestArgs) -> ToolOutco
     return build_effect_outcome(data, "result.told", "effect.told", result.request, params, privacy)
 
 
-async def _build_request_title(context: ToolContext, key: str, request: Request, **params: Any) -> TextRef:
-    process = await context.services.engine.get_process(request)
-    return TextRef(key=key, params={"process": process.form.name.by_language, "request": request.id, **params})
-
-
 async def _propose_on_request(
-    context: ToolContext, request: Request, args: dict[str, Any], title: TextRef, *facts: CardField, body: str = ""
+    context: ToolContext,
+    request: Request,
+    key: str,
+    args: dict[str, Any],
+    *facts: CardField,
+    body: str = "",
+    **who: Any,
 ) -> Proposal:
     process = await context.services.engine.get_process(request)
+    title = TextRef(key=key, params={"process": process.form.name.by_language, "request": request.id, **who})
     fields = await build_request_card_fields(context.services.directory, process, request)
     privacy = await classify_card(context, request)
     if body:
         privacy = choose_most_private(privacy, Privacy.OWN_TEXT)
     fields = (*facts, *fields, build_status_field(request))
-    scope = build_scope(process, request.filled)
+    args, scope = {"request_id": request.id, **args}, build_scope(process, request.filled)
     return build_own_proposal(context, args, title, fields, subject=request.id, body=body, privacy=privacy, scope=scope)
 
 

@@ -81,7 +81,7 @@ async def build_same_bytes_fields(
         claims = join_in_both_languages(
             {
                 "zh": f"{one.id}（{name['zh']}，{_format_standing(context, one, 'zh')}）",
-                "en": f"{one.id} ({name['en']}, {_format_standing(context, one, 'en').lower()})",
+                "en": f"{one.id} ({name['en']}, {_format_standing(context, one, 'en')})",
             }
             for one, name in named
         )
@@ -104,15 +104,12 @@ async def list_claims_with_file(engine: Engine, file: AttachedFile, request_id: 
 
 def _build_requests_field(context: ToolContext, label: str | dict[str, str], requests: Sequence[Request]) -> CardField:
     newest = sorted(requests, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]
-    hidden_count = len(requests) - len(newest)
-    params = {
-        "zh": "、".join(f"{one.id}（{_format_standing(context, one, 'zh')}）" for one in newest)
-        + (f" 等 {len(requests)} 份" if hidden_count else ""),
-        "en": ", ".join(f"{one.id} ({_format_standing(context, one, 'en').lower()})" for one in newest)
-        + (f" and {hidden_count} more" if hidden_count else ""),
-    }
-    return CardField(label=label, value=TextRef(key="fact.identical", params={"requests": params}))
+    shown = [(one.id, _format_standing(context, one, "zh"), _format_standing(context, one, "en")) for one in newest]
+    named = join_in_both_languages({"zh": f"{id}（{zh}）", "en": f"{id} ({en})"} for id, zh, en in shown)
+    if more := len(requests) - len(newest):
+        named = {"zh": f"{named['zh']} 等 {len(requests)} 个", "en": f"{named['en']} and {more} more"}
+    return CardField(label=label, value=TextRef(key="fact.identical", params={"requests": named}))
 
 
 def _format_standing(context: ToolContext, request: Request, language: str) -> str:
-    return context.services.render_text(TextRef(key=f"status.{request.display_status}"), language)
+    return context.services.render_text(TextRef(key=f"status.{request.display_status}"), language).lower()

@@ -14,14 +14,7 @@ from tools.error_advice import select_advice
 from tools.languages import choose_words
 from tools.people.names import format_people_names, join_in_both_languages
 from tools.privacy import classify_card, classify_request, classify_summary
-from tools.requests.timeline import (
-    NOTHING_SAID,
-    build_timeline,
-    format_timeline,
-    get_node_label,
-    list_current_nodes,
-    list_visited_elements,
-)
+from tools.requests.timeline import NOTHING_SAID, build_timeline, format_timeline, get_node_label, list_visited_elements
 from tools.spec import Offer, Privacy, ProcessDiagram, ReceiptLine, TextRef, ToolError, ToolOutcome, choose_most_private
 from tools.tool import PAGE, Tool, ToolArgs, ToolContext, slice_page
 from tools.workflow.bpmn.graph import InvalidDefinitionError
@@ -103,7 +96,7 @@ async def run_show_process(context: ToolContext, args: ShowProcessArgs) -> ToolO
         return ToolOutcome(data=shown, summary=note, diagram=picture, privacy=Privacy.PUBLIC)
     request = await require_readable_request(context, args.name)
     process = await context.services.engine.get_process(request)
-    active = list_current_nodes(process.definition, request)
+    active = tuple(visit.node for visit in request.visits if visit.node in process.definition.nodes)
     visited = list_visited_elements(process.definition, await context.services.engine.list_events(request.id))
     words = [get_node_label(process.definition, node) for node in active]
     params: dict[str, Any] = {"process": process.form.name.by_language, "request": request.id}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
-from tools.people.names import format_stand_in, join_in_both_languages, list_names_by_language
+from tools.people.names import format_stand_in, get_names_by_language, join_in_both_languages, list_names_by_language
 from tools.ports import TextRenderer
 from tools.spec import TextRef
 from tools.workflow.bpmn.graph import ProcessDefinition, ServiceTopic, TimerAction, VotingMode
@@ -55,11 +55,6 @@ def list_visited_elements(definition: ProcessDefinition, events: Sequence[Reques
     return tuple(sorted(passed & element_ids))
 
 
-def list_current_nodes(definition: ProcessDefinition, request: Request) -> tuple[str, ...]:
-    """Ids of the request's current nodes."""
-    return tuple(v.node for v in request.visits if v.node in definition.nodes)
-
-
 if TYPE_CHECKING:
     from tools.tool import ToolServices  # slow to import
 
@@ -81,6 +76,8 @@ async def build_timeline(services: ToolServices, request: Request, zone: tzinfo 
     """One note per step, oldest first, with times in `zone`; at the end, whom the request waits for or how it ended."""
     process = await services.engine.get_process(request)
     names = {p.id: list_names_by_language(p) for p in await services.directory.list_people()}
+    for person in request.participants - names.keys():  # no list has who has left
+        names[person] = await get_names_by_language(services.directory, person)
     teller = TimelineWriter(process=process, request=request, names=names, zone=zone)
     told = [note for event in await services.engine.list_events(request.id) for note in teller.describe_event(event)]
     earlier = [TextRef(key="timeline.earlier", params={"n": len(told) - MAX_STEPS})] if len(told) > MAX_STEPS else []

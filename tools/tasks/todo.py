@@ -200,22 +200,13 @@ async def _list_choices(context: ToolContext, process: Process, assigned: Assign
             remark = _build_opinion_input(label="remark", required=False)
             person = DialogField(name="person", label="transfer_to", kind="person")
             choices.append(_build_choice("transfer", person, remark))
-            if "add_sign" not in context.services.engine.abilities:
-                return tuple(choices)
-            return (
-                *choices,
-                _build_choice(
-                    "add_sign",
-                    DialogField(name="people", label="add_who", kind="people"),
-                    DialogField(
-                        name="where", label="add_where", kind="choice", value=SignPosition.BEFORE, choices=WHERE_CHOICES
-                    ),
-                    DialogField(
-                        name="mode", label="add_mode", kind="choice", value=VotingMode.ALL, choices=MODE_CHOICES
-                    ),
-                    remark,
-                ),
-            )
+            if "add_sign" in context.services.engine.abilities:
+                people = DialogField(name="people", label="add_who", kind="people")
+                before, every = SignPosition.BEFORE, VotingMode.ALL
+                where = DialogField(name="where", label="add_where", kind="choice", value=before, choices=WHERE_CHOICES)
+                mode = DialogField(name="mode", label="add_mode", kind="choice", value=every, choices=MODE_CHOICES)
+                choices.append(_build_choice("add_sign", people, where, mode, remark))
+            return tuple(choices)
 
 
 def _build_verdict_choices() -> tuple[CardChoice, ...]:

@@ -26,6 +26,23 @@ async def test_a_person_has_a_manager_and_a_department_alone_and_on_the_list(ear
     assert ears.feishu.count_asked(f"users/{ZHANG}") == 1
 
 
+async def test_a_leader_without_an_address_is_one_whenever_they_join_and_as_long_as_they_stay(ears: Ears) -> None:
+    """Their report was read before them, and has not changed since."""
+    li = ears.feishu.users.pop(LI) | {"email": ""}
+
+    async def hear_of(**said: Any) -> str | None:
+        ears.feishu.users[LI] = li | said
+        ears.directory.note_changed_person(LI)
+        await ears.directory.catch_up()
+        found = await ears.directory.find_person(ZHANG)
+        return found.manager if found else "nobody"
+
+    assert [one.manager for one in await ears.directory.list_people()] == [None]
+    assert await hear_of() == LI
+    assert await hear_of(status={**li["status"], "is_resigned": True}) is None
+    assert await hear_of() == LI, "back again"
+
+
 async def test_pages_and_departments_are_read_whole(ears: Ears) -> None:
     ears.feishu.page_size = 2
     ears.feishu.departments |= {"od-empty": "空", "od-more": "更多"}

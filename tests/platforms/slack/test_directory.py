@@ -256,6 +256,19 @@ async def test_a_manager_is_found_whenever_they_join_and_wherever_their_address_
     assert await facts(directory) == (None, ""), "Slack knows them no more"
 
 
+async def test_of_who_has_left_the_manager_is_known_and_nothing_that_gives_authority(desk: Desk) -> None:
+    """Their tasks go to the person above them."""
+    entry = DirectoryEntry(
+        email="gone@example.com", manager="zhaoliu@example.com", roles=frozenset({"finance"}), title="x"
+    )
+    desk.slack.members.append(member("U05", "Gone", "gone@example.com", deleted=True))
+    directory = desk.open_directory({entry.email: entry})
+    assert "U05" not in [one.id for one in await directory.list_people()]
+    gone = await directory.find_person("U05")
+    assert gone is not None and (gone.manager, gone.roles, gone.active) == ("U04ZHAO", frozenset(), False)
+    assert not gone.is_title_official and await directory.find_caller("U05") is None
+
+
 class FileInHand(DirectoryFile):
     """Changes as soon as it has other `entries` to come."""
 

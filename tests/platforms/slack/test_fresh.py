@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from structlog.testing import capture_logs
 from bot.core.errors import ChatUnavailableError
 from bot.core.timing import FRESH_S
 from bot.people.directory import PlatformDirectory
-from bot.people.directory_file import DirectoryFile
+from bot.people.directory_file import DirectoryEntry, DirectoryFile, read_directory_file
 from tests.platforms.slack.conftest import Desk
+from tests.platforms.slack.doubles import member
 
 FINANCE = '[[person]]\nemail = "zhaoliu@example.com"\nroles = ["finance"]\n'
 BARE = '[[person]]\nemail = "zhaoliu@example.com"\n'
@@ -54,6 +56,64 @@ async def test_who_lost_their_membership_a_moment_ago_is_no_caller(desk: Desk) -
         clock.now += FRESH_S
         await directory.refresh_people([ZHANG])
         assert await directory.find_caller(ZHANG)
+
+
+async def test_who_has_left_does_not_come_back_while_people_are_built_from_what_was_read_before(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.people.directory.BUILT_AT_ONCE", 1)
+    zhang, *others = desk.slack.members
+    desk.slack.members = [
+        *others,
+        *(member(f"U{n}", f"Person {n}", f"{n}@example.com") for n in range(500, 1000)),
+        zhang,
+    ]
+    directory, clock = opened(desk)
+    await directory.list_people()
+    desk.slack.members.append(member("U1000", "Newcomer", "new@example.com"))
+    clock.now += FRESH_S
+    directory.note_changed_person("U1000")
+    building = asyncio.create_task(directory.catch_up())
+    while not directory._building.locked():
+        await asyncio.sleep(0)
+    zhang["deleted"] = True
+    await directory.refresh_people([ZHANG])
+    assert not building.done(), "the control: most are still to be built"
+    while not building.done():
+        assert await directory.find_caller(ZHANG) is None
+        await asyncio.sleep(0)
+    assert len(await directory.list_people()) == 502
+
+
+async def test_a_decision_waits_for_a_changed_file_that_is_being_read(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, _ = opened(desk, write(tmp_path / "people.toml", FINANCE))
+    await directory.list_people()
+    write(tmp_path / "people.toml", BARE)
+    await asyncio.sleep(0.1)  # a younger change is looked for again in any case
+    reading, may_end = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def read_slowly(path: Path) -> Mapping[str, DirectoryEntry]:
+        loop.call_soon_threadsafe(reading.set)
+        assert may_end.wait(60)
+        return read_directory_file(path)
+
+    async def list_deciding_roles() -> frozenset[str]:
+        await directory.refresh_people([])
+        found = directory.find_known_person(ZHAO)
+        return found.roles if found else frozenset({"nobody"})
+
+    monkeypatch.setattr("bot.people.directory_file.read_directory_file", read_slowly)
+    first = asyncio.create_task(list_deciding_roles())
+    await reading.wait()
+    second = asyncio.create_task(list_deciding_roles())
+    found = await directory.find_person(ZHAO)
+    assert found is not None and found.roles == {"finance"}, "nothing else waits"
+    await asyncio.wait([second], timeout=0.2)
+    may_end.set()
+    assert await asyncio.gather(first, second) == [frozenset(), frozenset()]
 
 
 async def test_slack_is_asked_once_in_thirty_seconds_and_once_for_many(desk: Desk) -> None:

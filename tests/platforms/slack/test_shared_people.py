@@ -130,6 +130,25 @@ async def test_a_list_is_held_by_who_lives(desk: Desk, redis: Redis, monkeypatch
     assert len(desk.slack.called("users.list")) == 1, "its page took longer than the lock"
 
 
+async def test_a_list_that_another_process_reads_anew_is_not_ended_by_the_one_that_has_stood_still(
+    desk: Desk, redis: Redis
+) -> None:
+    """It stood still between its last page and the end, for longer than its lock."""
+    store, directory = RedisMemberStore(redis, Keys(), ME.team), open_directory(desk, redis)
+    await directory.list_people()
+    assert await store.claim_listing("still", 0) == "" and await store.save_page("still", [ZHANG, ZHAO], "")
+    [lock] = [key async for key in redis.scan_iter("*lock*")]
+    await redis.delete(lock)
+    assert await store.claim_listing("other", 0) == "" and await store.save_page("other", [ZHANG], "next")
+    await store.finish_listing("still")
+    await directory.catch_up()
+    assert {one.id for one in await directory.list_people()} == {ZHANG, ZHAO}
+    assert await store.save_page("other", [ZHAO], "")
+    await store.finish_listing("other")
+    await directory.catch_up()
+    assert {one.id for one in await directory.list_people()} == {ZHANG, ZHAO}
+
+
 async def test_a_place_that_slack_has_forgotten_is_no_end(desk: Desk, redis: Redis) -> None:
     store = RedisMemberStore(redis, Keys(), ME.team)
     assert await store.claim_listing("somebody", 1) == ""

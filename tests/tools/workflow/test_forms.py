@@ -191,6 +191,12 @@ def test_a_large_expense_needs_a_receipt_and_a_long_sick_leave_a_note() -> None:
     several = "F0RECEIPT1, https://files.example.com/a,b.pdf、F0RECEIPT2,F0RECEIPT1,"
     found = filled(EXPENSE, {**TAXI, "receipt": several}).values["receipt"]
     assert found == "F0RECEIPT1,https://files.example.com/a,b.pdf,F0RECEIPT2"
+    at_feishu = ("om_dc13264520392913993dd051dba21dcf/file/file_v3_00ab_12", "om_1a2b3c4d/image/img_v3_02ab-c")
+    for sign in (",", "、", ", "):
+        found = filled(EXPENSE, {**TAXI, "receipt": sign.join((*at_feishu, "https://a.example/om_1"))}).values[
+            "receipt"
+        ]
+        assert found == ",".join((*at_feishu, "https://a.example/om_1"))
     many = ",".join(f"F0RECEIPT{number}" for number in range(11))
     assert refused(EXPENSE, {**TAXI, "receipt": many}).code == "too_many_files"
 

@@ -15,6 +15,7 @@ from tests.tools.company import CHOICE
 from tests.tools.office import LI, LONG, NOW, SICK, TAXI, WANG, ZHANG, ZHAO, Office, People, decide, office, refused
 from tests.tools.workflow.company import IDS, list_managers
 from tests.tools.workflow.invariants import replay_events
+from tests.tools.workflow.remote.company import PresentPeople
 from tools.spec import Person, ToolError
 from tools.workflow.engine.commands import FireTimerCommand, TransferCommand, WithdrawCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
@@ -215,6 +216,13 @@ async def test_who_has_left_never_gets_a_task_it_goes_up_at_once() -> None:
     assert replayed == request, "the record says who stood above them then"
     await agree(desk, "L-0001-2", BOSS)
     assert (await desk.engine.get_request("L-0001")).status is Status.APPROVED
+
+
+async def test_it_goes_to_the_person_above_although_no_list_has_who_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a platform."""
+    monkeypatch.setattr(People, "list_people", PresentPeople.list_people)
+    await test_who_has_left_never_gets_a_task_it_goes_up_at_once()
+    await test_a_reminder_of_who_has_left_goes_up_instead()
 
 
 async def test_nobody_gets_a_second_say_because_somebody_has_left() -> None:

@@ -110,7 +110,7 @@ def _measure_lines(text: tuple[str, ...]) -> tuple[float, float]:
 def _draw_edge(pen: SvgBuilder, edge: Edge, state: ElementState) -> None:
     path = f"M{edge.points[0].x:g},{edge.points[0].y:g}"
     for before, at, after in zip(edge.points, edge.points[1:], edge.points[2:], strict=False):
-        start, end = _move_towards(at, before, 8), _move_towards(at, after, 8)
+        start, end = _move_towards(at, before), _move_towards(at, after)
         path += f"L{start.x:g},{start.y:g}Q{at.x:g},{at.y:g} {end.x:g},{end.y:g}"
     (x0, y0), (x, y) = edge.points[-2:]
     pen.add_element("path", f"{state} none", d=f"{path}L{x:g},{y:g}")
@@ -121,9 +121,10 @@ def _draw_edge(pen: SvgBuilder, edge: Edge, state: ElementState) -> None:
     pen.add_element("polygon", f"{state} head thin", points=" ".join(f"{p.x:g},{p.y:g}" for p in corners))
 
 
-def _move_towards(at: Point, other: Point, distance: float) -> Point:
+def _move_towards(at: Point, other: Point) -> Point:
+    """The point on the way to another where the rounding of a corner begins."""
     length = math.hypot(other.x - at.x, other.y - at.y)
-    part = min(distance, length / 2) / length
+    part = min(8, length / 2) / length
     return Point(at.x + (other.x - at.x) * part, at.y + (other.y - at.y) * part)
 
 

@@ -143,12 +143,7 @@ class CommandEnricher:
         return tuple(one for one in balances if one is not None)
 
     async def enrich_command(
-        self,
-        process: Process,
-        request: Request,
-        command: Act,
-        now: datetime,
-        form: Mapping[str, str] | None,
+        self, process: Process, request: Request, command: Act, now: datetime, form: Mapping[str, str] | None
     ) -> Act:
         """The command with everything it needs from outside. Raises `ToolError`."""
         match command:
@@ -318,7 +313,7 @@ class CommandEnricher:
     async def _list_superiors(self, person: str) -> AsyncIterator[str]:
         """Yield the person's manager, that person's manager and so on, then the administrators; nobody who has left."""
         people_by_id = {p.id: p for p in await self._directory.list_people()}
-        above = people_by_id.get(person)
+        above = await self._directory.find_person(person)  # no list has who has left
         for _ in range(MAX_LEVELS):
             above = people_by_id.get(above.manager or "") if above else None
             if above is None:

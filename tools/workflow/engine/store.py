@@ -1,36 +1,7 @@
 """`RedisStore`: one script per change, all or nothing.
 
-All keys share the hash tag `{wf}`:
-
-==============================  ========================================================================
-`cs:{wf}:request:<id>`          the request (JSON, deflated)
-`cs:{wf}:events:<id>`           list: the request's record, one JSON per command, deflated, append-only; a change is
-                                stored only if the record is as long as when the request was read
-`cs:{wf}:changed`               sorted set: request → last change (ms)
-`cs:{wf}:todo:<person>`         sorted set: open task → since (ms)
-`cs:{wf}:done:<person>`         sorted set: decided task → when (ms)
-`cs:{wf}:decided_for:<person>`  sorted set: task that a deputy has decided for them → when (ms)
-`cs:{wf}:mine:<person>`         sorted set: request → started (ms)
-`cs:{wf}:forms`                 hash: person → how often they handed in a form; one that depends on their others is
-                                stored only if this is unchanged since they were read
-`cs:{wf}:in_year:<list>`        sorted set: a person's counted request of a process with days in a year → started (ms);
-                                the list is `<person>:<process>:<year>`, with the year 0 for more than five years
-`cs:{wf}:in_years`              hash: person → how many requests and forms they had when these lists were complete;
-                                if they have more now, somebody has written without the lists, and they are made anew
-`cs:{wf}:told:<person>`         sorted set: request they got a copy of (cc) → when (ms)
-`cs:{wf}:same_file:<sha256>`    sorted set: request with this file → when (ms)
-`cs:{wf}:timers`                sorted set: `task|timer` or `away|person|delegation` → due (ms)
-`cs:{wf}:away:<person>`         hash: delegation → JSON, by the absent person
-`cs:{wf}:deputy:<person>`       hash: delegation → JSON, by the deputy
-`cs:{wf}:answer:<key>`          the answer to the command with this idempotency key, 30 days
-`cs:{wf}:numbers`               hash: prefix → last request number; `outbox` → last position in the outbox
-`cs:{wf}:outbox`, `…:bodies`    sorted set: event → position; hash: event → JSON
-`cs:{wf}:files`                 hash: SHA-256 → process file
-`cs:{wf}:processes`             hash: process → `<bpmn> <form>` (SHA-256), deployed by an administrator
-==============================  ========================================================================
-
-Errors of the client (`redis.RedisError`) pass through; every call may be repeated.
-"""
+All keys share the hash tag `{wf}`; `bot/README.md` lists them. Errors of the client (`redis.RedisError`) pass through,
+and every call may be repeated."""
 
 from __future__ import annotations
 

@@ -230,17 +230,16 @@ def _parse_valid_values(
     form: Form, values: Mapping[str, str], context: FormContext, errors: list[ToolError]
 ) -> dict[str, str]:
     """The values that can be read; errors about the others are added to `errors`."""
-    every = frozenset(f.name for f in form.fields)
-    try:
-        return parse_form_input(form, values, context.today, every, context.calendar)
-    except ToolError as error:
-        errors += error.errors
-    wrong = {one.field for one in errors}
-    valid = {name: value for name, value in values.items() if name in every - wrong}
-    try:
-        return parse_form_input(form, valid, context.today, every, context.calendar)
-    except ToolError:
-        return dict.fromkeys(every, "")
+    every, wrong = frozenset(f.name for f in form.fields), set[str]()
+    known = every | {DAYS} if form.can_take_days else every
+    for is_first in (True, False, False):  # all of them, without the wrong ones, without a length that then differs
+        valid = {name: value for name, value in values.items() if is_first or name in known - wrong}
+        try:
+            return parse_form_input(form, valid, context.today, every, context.calendar)
+        except ToolError as error:
+            errors += error.errors if is_first else ()
+            wrong |= {one.field for one in error.errors}
+    return dict.fromkeys(every, "")
 
 
 def _derive_values(

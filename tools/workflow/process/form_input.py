@@ -45,7 +45,7 @@ MAX_NAMES = 5
 """Most unknown names in an error."""
 MAX_DIGITS = 12
 MAX_DECIMALS = 6
-FILE_SEPARATOR = re.compile(r"(?<![,，、\s])[,，、\s]++(?=F[A-Z0-9]{6,20}(?:[,，、\s]|$)|<?https://)")
+FILE_SEPARATOR = re.compile(rf"(?<![,，、\s])[,，、\s]++(?=(?:{FILE_ID.pattern})(?:[,，、\s]|$)|<?https://)")
 """The border between two files or addresses of one field."""
 LINK = re.compile(r"https://[^\s<>\"'|\\^`{}@]+")
 """An address without blanks, quotes, or a user name and password."""

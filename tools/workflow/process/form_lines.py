@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 _PLACE = re.compile(
@@ -66,14 +65,10 @@ def find_form_line(toml: bytes, problem: str) -> int:
             lines.append((number, name, counts[name], pair[1], pair[2]))
     inner = place.part.partition(" ")[0]
     if place.field:
-        return _find_first(n for n, table, _, key, value in lines if (table, key) == ("field", "name")
-                           and value.strip("\"' ") == place.field)  # fmt: skip
+        names = ((n, value) for n, table, _, key, value in lines if (table, key) == ("field", "name"))
+        return next((n for n, value in names if value.strip("\"' ") == place.field), 0)
     if place.table:
         own = [(n, key) for n, table, row, key, _ in lines if (table, row) == (place.table, place.row)]
     else:
         own = [(n, key) for n, table, _, key, _ in lines if table == place.key or (not table and key == place.key)]
-    return _find_first(n for n, key in own if inner and key == inner) or _find_first(n for n, _ in own)
-
-
-def _find_first(lines: Iterator[int]) -> int:
-    return next(lines, 0)
+    return next((n for n, key in own if inner and key == inner), own[0][0] if own else 0)

@@ -44,13 +44,7 @@ from tools.workflow.engine.commands import (
     WithdrawCommand,
 )
 from tools.workflow.engine.enrich import CommandEnricher, RequestLists
-from tools.workflow.engine.port import (
-    Ability,
-    CommandResult,
-    Completion,
-    build_command_result,
-    reject_repeated_start,
-)
+from tools.workflow.engine.port import Ability, CommandResult, Completion, build_command_result, reject_repeated_start
 from tools.workflow.engine.reducer import apply_command
 from tools.workflow.engine.state import RULE, Decision, Delegation, FilledForm, Request, Status, TaskKind, Visit
 from tools.workflow.engine.store import OutboxEvent, format_request_id
