@@ -129,10 +129,7 @@ function bar() {
 export function pane(name) {
   body.dataset.pane = name;
   if (["thread", "mail", "log"].includes(name)) tab(name);
-  for (const one of $("bar").children) {
-    if (one.dataset.pane === name) one.setAttribute("aria-current", "page");
-    else one.removeAttribute("aria-current");
-  }
+  for (const one of $("bar").children) one.ariaCurrent = one.dataset.pane === name ? "page" : null;
 }
 
 /** Turns the right side to one of its tabs. */
