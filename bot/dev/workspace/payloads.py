@@ -118,15 +118,8 @@ def build_hidden_event(subtype: str, previous: Json, room: WorkspaceRoom, stamp:
 
 
 def build_home_opened_event(person: WorkspaceMember, view: Json | None, stamp: str, tab: str = "home") -> Json:
-    known = {"view": view} if view else {}
-    return {
-        "type": "app_home_opened",
-        "user": person.id,
-        "channel": person.dm_id,
-        "tab": tab,
-        "event_ts": stamp,
-        **known,
-    }
+    opened = {"type": "app_home_opened", "user": person.id, "channel": person.dm_id, "tab": tab, "event_ts": stamp}
+    return {**opened, "view": view} if view else opened
 
 
 def build_session_stopped_event(person: WorkspaceMember, room: WorkspaceRoom, thread_ts: str, stamp: str) -> Json:

@@ -22,13 +22,10 @@ export function card(given, env) {
   return h(
     "div",
     { class: "card" },
-    header && head(header),
+    header && h("header", { class: "card-head", "data-tone": header.template }, h("h3", { dir: "auto" }, header.title?.content ?? "")),
     h("div", { class: "card-body" }, elements(body?.elements, { ...env, values: drafts.get(env.key).values })),
   );
 }
-
-const head = ({ title, template }) =>
-  h("header", { class: "card-head", "data-tone": template }, h("h3", { dir: "auto" }, title?.content ?? ""));
 
 const elements = (list, env) => (list ?? []).reduce((made, part) => [...made, element(part, env, made.at(-1))], []);
 
