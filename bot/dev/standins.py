@@ -31,7 +31,7 @@ from bot.core.errors import LocalStartError, StoreUnavailableError
 from bot.core.i18n import detect_terminal_language, translate
 from bot.dev.mailbox import HOST, Mailbox
 from bot.dev.real_models import PORTS, find_real_models
-from bot.dev.rehearsal.serve import RehearsalEndpoint
+from bot.dev.rehearsal.serve import build_model_routes
 from bot.dev.workspace import server
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import FeishuSetup
@@ -66,8 +66,6 @@ class StandInOptions:
     """URL of the Redis whose journal the page shows."""
     engine: str = ""
     """Where a workflow engine runs that was started with the bot."""
-    delay_s: float = 0.0
-    """Delay of the rehearsal model's answers in seconds."""
     model_ports: tuple[int, ...] = PORTS
     """Ports of this machine where a real model may answer."""
 
@@ -82,7 +80,7 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
             mailbox = Mailbox(options.data)
             stack.push_async_callback(mailbox.close)
         if options.model:
-            app.add_routes(RehearsalEndpoint(options.delay_s).build_routes())
+            app.add_routes(build_model_routes())
         workspace = None
         if options.workspace:
             workspace = open_workspace(options, mailbox)
@@ -192,7 +190,6 @@ def parse_options(arguments: Sequence[str] | None = None) -> StandInOptions:
     for name in ("workspace", "model", "mail"):
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--chat", choices=("slack", "feishu"), default="slack")
-    parser.add_argument("--delay", dest="delay_s", type=float, default=0.0, help="seconds per model answer")
     return StandInOptions(
         bot_token=os.environ.get("STANDIN_BOT_TOKEN", ""),
         app_token=os.environ.get("STANDIN_APP_TOKEN", ""),

@@ -1,6 +1,5 @@
 """The rehearsal model: what it makes of everyday words, that it invents nothing, and the protocol around it."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from bot.core.history_entries import PausedRun
 from bot.core.i18n import load_sentences
 from bot.dev.rehearsal.plan import plan_reply
 from bot.dev.rehearsal.scene import PlannedReply
-from bot.dev.rehearsal.serve import RehearsalEndpoint
+from bot.dev.rehearsal.serve import build_model_routes
 from tests.harness.rehearsal import system, user
 from tests.tools.office import office
 from tools.catalog import TOOLS as CATALOG
@@ -276,7 +275,7 @@ def test_any_words_get_an_answer_and_every_call_a_reason(texts: list[str], langu
 
 async def test_the_openai_client_understands_it() -> None:
     app = web.Application()
-    app.add_routes(RehearsalEndpoint().build_routes())
+    app.add_routes(build_model_routes())
     async with TestServer(app) as server, AsyncOpenAI(base_url=str(server.make_url("/v1")), api_key="local") as client:
         models = await client.models.list()
         first = await client.chat.completions.create(
@@ -294,14 +293,12 @@ async def test_the_openai_client_understands_it() -> None:
 BAD = ["{", "[]", "{}", '{"messages": 3}', '{"messages": [1]}', '{"messages": [], "stream": true}']
 
 
-async def test_a_request_it_cannot_read_is_refused_and_a_slow_model_answers_late() -> None:
+async def test_a_request_it_cannot_read_is_refused_and_the_next_one_is_answered() -> None:
     app = web.Application()
-    app.add_routes(RehearsalEndpoint(delay_s=0.1).build_routes())
+    app.add_routes(build_model_routes())
     async with TestClient(TestServer(app)) as client:
         for body in BAD:
             answer = await client.post("/v1/chat/completions", data=body)
             assert answer.status == 400 and "message" in (await answer.json())["error"], body
-        began = asyncio.get_running_loop().time()
         answer = await client.post("/v1/chat/completions", json={"messages": [user("hello")]})
         assert answer.status == 200
-        assert asyncio.get_running_loop().time() - began >= 0.09

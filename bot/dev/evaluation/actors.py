@@ -17,7 +17,6 @@ from bot.dev.evaluation.pictures import build_picture
 from bot.dev.evaluation.scenario import ScenarioAct
 from bot.dev.evaluation.shown_blocks import Message, find_block_id, list_buttons, read_message_text
 from bot.dev.workspace.refused import WorkspaceError
-from tools.workflow.engine.state import Request
 from tools.workflow.engine.store import RedisStore
 
 NEUTRAL = frozenset({"cancel", "edit", "show", "again", "anew"})
@@ -170,18 +169,17 @@ class ScenarioActors:
             await driver.close_view(person, view["id"])
 
     async def is_entitled(self, person: str, choice: str, card: VisibleCard) -> bool:
-        """Return whether a person may press, by the platform and the engine's own record instead of the card's text."""
+        """Return whether a person may press, by the platform and the engine's own record instead of the card's text.
+        Only the author revises or withdraws. The assigned people decide, or their stand-ins, but never the author."""
         # A card that came by itself or was brought to a decider has a decision's buttons.
         is_task = bool(list_choices(card.message) & {"approve", "reject", "resubmit"})
         if choice in OWN and not is_task:
             return person == card.asker
         store = RedisStore(self.environment.bot.stores.redis)
         requests = await store.load_requests(_REQUEST.findall(card.text)[:1])
-        return any([await self._has_authority(store, person, choice, request) for request in requests])
-
-    async def _has_authority(self, store: RedisStore, person: str, choice: str, request: Request) -> bool:
-        """Return whether a person has authority over a request. Only the author revises or withdraws. The assigned
-        people decide, or their stand-ins, but never the author."""
+        if not requests:
+            return False
+        request = requests[0]
         assigned, own = set(request.waits_for), person == request.initiator
         if choice in ("resubmit", "withdraw"):
             return own and person in assigned

@@ -25,7 +25,7 @@ from bot.core.errors import CountersignError
 from bot.core.timing import Timing
 from bot.dev.evaluation.scenario import Scenario
 from bot.dev.mailbox import Mailbox
-from bot.dev.rehearsal.serve import RehearsalEndpoint
+from bot.dev.rehearsal.serve import build_model_routes
 from bot.dev.standins import LARGEST, start_listening
 from bot.dev.workspace import server
 from bot.dev.workspace.delivery import DeliveryTiming
@@ -209,7 +209,7 @@ async def save_languages(redis_url: str, people: Iterable[WorkspaceMember]) -> N
 async def serve_workspace_and_model(workspace: Workspace, *middlewares: Middleware) -> AsyncIterator[str]:
     """Serve the workspace and the rehearsal model; yield their common address."""
     app = web.Application(client_max_size=LARGEST, middlewares=middlewares)
-    app.add_routes([*server.build_routes(workspace), *RehearsalEndpoint().build_routes()])
+    app.add_routes([*server.build_routes(workspace), *build_model_routes()])
     async with contextlib.AsyncExitStack() as stack:
         address = await start_listening(stack, app, 0)
         stack.push_async_callback(workspace.close)

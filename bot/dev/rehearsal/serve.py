@@ -4,10 +4,8 @@ No key is checked: the endpoint listens on loopback only and has nothing to prot
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
@@ -19,33 +17,27 @@ from bot.dev.rehearsal.scene import PlannedReply
 MODEL = "rehearsal"
 
 
-@dataclass(frozen=True, slots=True)
-class RehearsalEndpoint:
-    """A chat-completions endpoint. Each answer is delayed by `delay_s` seconds, for tests of slow models."""
+def build_model_routes() -> list[web.RouteDef]:
+    return [web.post("/v1/chat/completions", create_completion), web.get("/v1/models", list_models)]
 
-    delay_s: float = 0.0
 
-    def build_routes(self) -> list[web.RouteDef]:
-        return [web.post("/v1/chat/completions", self.create_completion), web.get("/v1/models", self.list_models)]
+async def list_models(request: web.Request) -> web.Response:
+    card = {"id": MODEL, "object": "model", "created": 0, "owned_by": "countersign-rehearsal"}
+    return web.json_response({"object": "list", "data": [card]})
 
-    async def list_models(self, request: web.Request) -> web.Response:
-        card = {"id": MODEL, "object": "model", "created": 0, "owned_by": "countersign-rehearsal"}
-        return web.json_response({"object": "list", "data": [card]})
 
-    async def create_completion(self, request: web.Request) -> web.Response:
-        """Answer with one completion, never streamed; with 400 and the protocol's error object for an unreadable
-        request."""
-        try:
-            body = await request.json()
-            messages, tools = body["messages"], body.get("tools") or []
-            reply = plan_reply(messages, tools)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return build_error_response(f"The request cannot be read: {type(error).__name__}.")
-        if body.get("stream"):
-            return build_error_response("The rehearsal model does not stream.")
-        if self.delay_s:
-            await asyncio.sleep(self.delay_s)
-        return web.json_response(build_completion(reply, messages, tools))
+async def create_completion(request: web.Request) -> web.Response:
+    """Answer with one completion, never streamed; with 400 and the protocol's error object for an unreadable
+    request."""
+    try:
+        body = await request.json()
+        messages, tools = body["messages"], body.get("tools") or []
+        reply = plan_reply(messages, tools)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return build_error_response(f"The request cannot be read: {type(error).__name__}.")
+    if body.get("stream"):
+        return build_error_response("The rehearsal model does not stream.")
+    return web.json_response(build_completion(reply, messages, tools))
 
 
 def build_error_response(message: str) -> web.Response:

@@ -24,11 +24,10 @@ from bot.dev.workspace.payloads import (
     RESPONSE_URL,
     build_home_opened_event,
     build_interaction,
-    build_message_shortcut,
     build_session_stopped_event,
-    build_shortcut,
     build_slash_command,
     build_user_object,
+    drop_metadata,
 )
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.typed import escape_text, mark_up_text
@@ -177,7 +176,6 @@ class WorkspaceActs:
         payload = {
             **build_interaction(self.ws.app, "view_submission", who, self.ws.triggers.create_trigger(who.id)),
             "view": {**view, "state": {"values": state}},
-            "response_urls": [],
         }
         done = await send_interaction(self.ws, "interactive", payload)
         if not done.ok:
@@ -213,12 +211,12 @@ class WorkspaceActs:
         known = next((one for one in self.ws.setup.shortcuts if one.callback_id == callback_id), None)
         if known is None or known.on_messages != bool(ts):
             raise WorkspaceError("unknown_shortcut")
-        trigger = self.ws.triggers.create_trigger(who.id)
-        if known.on_messages:
+        kind, trigger = "message_action" if ts else "shortcut", self.ws.triggers.create_trigger(who.id)
+        payload = {**build_interaction(self.ws.app, kind, who, trigger), "callback_id": callback_id}
+        if ts:
             room, message = self.ws.get_room(channel, who.id), posting.get_message(self.ws, channel, ts)
-            payload = build_message_shortcut(self.ws.app, who, room, message, callback_id, trigger)
-        else:
-            payload = build_shortcut(self.ws.app, who, callback_id, trigger)
+            shown = {"channel": {"id": room.id, "name": room.name}, "message": drop_metadata(message)}
+            payload |= {**shown, "message_ts": ts, "response_url": RESPONSE_URL}
         return await send_interaction(self.ws, "interactive", payload)
 
     async def open_home(self, person: str) -> str:
@@ -276,7 +274,6 @@ def build_action(ws: Workspace, block: Json, element: Json, value: Any, force: b
         "action_id": element["action_id"],
         "block_id": block["block_id"],
         "type": element["type"],
-        "action_ts": ws.create_timestamp(),
     }
     if element["type"] in VALUE_OF:
         return {**common, **build_state_entry(element, value)}

@@ -22,15 +22,6 @@ VALUE_OF = {
 """Element type → field that carries its value."""
 SEVERAL = ("selected_options", "selected_users", "files")
 """Fields with a list as value."""
-INITIAL_OF = {
-    "value": "initial_value",
-    "selected_date": "initial_date",
-    "selected_user": "initial_user",
-    "selected_users": "initial_users",
-    "selected_option": "initial_option",
-    "selected_options": "initial_options",
-    "files": "",
-}
 
 
 def list_interactive_elements(blocks: list[Json]) -> Iterator[tuple[Json, Json]]:
@@ -52,7 +43,7 @@ def build_initial_entry(element: Json) -> Json:
     """Build the state entry of an element that nobody has touched."""
     name = VALUE_OF[element["type"]]
     nothing: Any = [] if name in SEVERAL else None
-    return {"type": element["type"], name: element.get(INITIAL_OF[name], nothing)}
+    return {"type": element["type"], name: element.get(f"initial_{name.removeprefix('selected_')}", nothing)}
 
 
 def build_state_entry(element: Json, given: Any) -> Json:

@@ -61,12 +61,7 @@ INPUTS: dict[str, Schema] = {
     ),
     "number_input": build_shape(
         {"is_decimal_allowed": BOOLEAN},
-        {
-            **HINTED,
-            "initial_value": build_string(100),
-            "min_value": build_string(100),
-            "max_value": build_string(100),
-        },
+        {**HINTED, "initial_value": build_string(100)},
     ),
     "static_select": build_shape(
         {"options": build_items(PLAIN_OPTION, 100)}, {**HINTED, "initial_option": PLAIN_OPTION}

@@ -142,14 +142,12 @@ def build_file_object(ws: Workspace, file: SharedFile, title: object) -> Json:
         "name": file.name,
         "title": str(title or file.name),
         "mimetype": kind,
-        "filetype": file.name.rpartition(".")[2].lower() or "binary",
         "user": file.user or ws.app.user,
         "size": file.length,
         "mode": "external" if file.is_external else "hosted",
         "is_external": file.is_external,
         "file_access": "visible",
         "url_private": "https://drive.example.com/open" if file.is_external else f"{place}/{name}",
-        "permalink": f"https://{ws.app.domain}.slack.com/files/{file.user or ws.app.user}/{file.id}/{name}",
     }
     download = {} if file.is_external else {"url_private_download": f"{place}/download/{name}"}
     return {**shown, **download, **({"alt_txt": file.alt} if file.alt else {})}

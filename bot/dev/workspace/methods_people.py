@@ -37,11 +37,7 @@ def users_info(ws: Workspace, args: MethodArguments) -> Json:
 
 def users_list(ws: Workspace, args: MethodArguments) -> Json:
     chosen, following = slice_cursor_page([SLACKBOT, *ws.state.people.values()], args, 1000)
-    return {
-        "members": [build_visible_user(ws, person, args) for person in chosen],
-        "cache_ts": int(ws.clock()),
-        **following,
-    }
+    return {"members": [build_visible_user(ws, person, args) for person in chosen], **following}
 
 
 def users_lookup_by_email(ws: Workspace, args: MethodArguments) -> Json:
@@ -61,8 +57,7 @@ def users_profile_get(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def team_profile_get(ws: Workspace, args: MethodArguments) -> Json:
-    fixed = {"hint": "", "possible_values": None, "is_hidden": False, "options": {"is_protected": True}}
-    return {"profile": {"fields": [{**field, **fixed, "ordering": n} for n, field in enumerate(ws.world.profile)]}}
+    return {"profile": {"fields": [{**field, "options": {"is_protected": True}} for field in ws.world.profile]}}
 
 
 def conversations_open(ws: Workspace, args: MethodArguments) -> Json:
@@ -75,7 +70,7 @@ def conversations_open(ws: Workspace, args: MethodArguments) -> Json:
     if person.is_bot:
         raise WorkspaceError("cannot_dm_bot")
     room = ws.get_room(person.dm_id, ws.app.user)
-    return {"channel": {"id": room.id}, "no_op": True, "already_open": True}
+    return {"channel": {"id": room.id}}
 
 
 def conversations_info(ws: Workspace, args: MethodArguments) -> Json:

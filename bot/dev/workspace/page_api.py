@@ -32,7 +32,7 @@ class PageApi:
     def __init__(self, workspace: Workspace) -> None:
         self.ws = workspace
         self.hands = WorkspaceActs(workspace, is_encoded=True)
-        self.acts, self.looks = ACTS, LOOKS
+        self.acts = ACTS
 
     def build_routes(self) -> list[web.RouteDef]:
         """Build the routes. Each of them is for our own page alone."""
@@ -68,7 +68,7 @@ class PageApi:
         )
 
     async def serve_look(self, request: web.Request) -> web.Response:
-        if (look := self.looks.get(request.match_info["what"])) is None:
+        if (look := LOOKS.get(request.match_info["what"])) is None:
             raise WorkspaceError("unknown")
         return build_json_response(look(self, self.get_viewer(request), request))
 
@@ -180,6 +180,8 @@ def build_page_state(api: PageApi, me: WorkspaceMember, request: web.Request) ->
         "models": [{"key": one.sentence, "name": one.name, "command": one.command} for one in ws.models],
         "commands": list(ws.setup.commands),
         "shortcuts": [asdict(one) for one in ws.setup.shortcuts],
+        "platform": ws.setup.platform,
+        "menu": [{"key": key, "name": name} for key, name in ws.setup.menu],
     }
 
 

@@ -1,4 +1,4 @@
-"""Objects and payloads in the platform's full shape, built by pure functions."""
+"""Objects and payloads in the platform's shape, with the fields that the bot reads, built by pure functions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,7 @@ def build_user_object(app: WorkspaceApp, person: WorkspaceMember, *, locale: boo
     profile = {
         "title": person.title,
         "real_name": person.real_name,
-        "real_name_normalized": person.real_name,
         "display_name": person.display_name,
-        "display_name_normalized": person.display_name,
-        "status_text": "",
-        "status_emoji": "",
-        "avatar_hash": "",
         "team": app.team,
         **({"email": person.email} if email and person.email else {}),
         **bot,
@@ -38,10 +33,8 @@ def build_user_object(app: WorkspaceApp, person: WorkspaceMember, *, locale: boo
         "team_id": app.team,
         "name": person.name,
         "deleted": person.deleted,
-        "color": "4bbe2e",
         "real_name": person.real_name,
         "tz": person.tz,
-        "tz_label": person.tz,
         "tz_offset": int(offset.total_seconds()) if offset else 0,
         "profile": profile,
         "is_admin": person.is_admin,
@@ -50,9 +43,7 @@ def build_user_object(app: WorkspaceApp, person: WorkspaceMember, *, locale: boo
         "is_restricted": person.is_restricted,
         "is_ultra_restricted": False,
         "is_bot": person.is_bot,
-        "is_app_user": False,
         "updated": 1,
-        "is_email_confirmed": bool(person.email),
         **({"locale": person.locale} if locale else {}),
     }
 
@@ -62,28 +53,23 @@ def build_channel_object(app: WorkspaceApp, room: WorkspaceRoom) -> Json:
     common = {"id": room.id, "created": 1, "is_archived": False, "is_org_shared": False, "context_team_id": app.team}
     if room.kind == "im":
         other = next((member for member in room.members if member != app.user), app.user)
-        return {**common, "is_im": True, "user": other, "is_user_deleted": False, "is_open": True, "priority": 0}
+        return {**common, "is_im": True, "user": other, "is_user_deleted": False}
     return {
         **common,
         "name": room.name,
-        "name_normalized": room.name,
         "is_channel": room.kind == "channel",
         "is_group": room.kind == "group",
         "is_im": False,
         "is_mpim": room.kind == "mpim",
         "is_private": room.kind != "channel",
-        "is_general": room.name == "general",
         "is_shared": room.is_ext_shared,
         "is_ext_shared": room.is_ext_shared,
         "is_pending_ext_shared": False,
         "is_member": app.user in room.members,
-        "num_members": len(room.members),
-        "topic": {"value": "", "creator": "", "last_set": 0},
-        "purpose": {"value": "", "creator": "", "last_set": 0},
     }
 
 
-def build_event_callback(app: WorkspaceApp, event: Json, now: float) -> Json:
+def build_event_callback(app: WorkspaceApp, event: Json) -> Json:
     """Build the outer payload of an Events API delivery."""
     authorization = {
         "enterprise_id": None,
@@ -96,15 +82,12 @@ def build_event_callback(app: WorkspaceApp, event: Json, now: float) -> Json:
         "token": VERIFICATION_TOKEN,
         "team_id": app.team,
         "context_team_id": app.team,
-        "context_enterprise_id": None,
         "api_app_id": app.app,
         "event": event,
         "type": "event_callback",
         "event_id": "Ev" + secrets.token_hex(6).upper(),
-        "event_time": int(now),
         "authorizations": [authorization],
         "is_ext_shared_channel": False,
-        "event_context": "4-" + secrets.token_hex(16),
     }
 
 
@@ -135,15 +118,8 @@ def build_hidden_event(subtype: str, previous: Json, room: WorkspaceRoom, stamp:
 
 
 def build_home_opened_event(person: WorkspaceMember, view: Json | None, stamp: str, tab: str = "home") -> Json:
-    known = {"view": view} if view else {}
-    return {
-        "type": "app_home_opened",
-        "user": person.id,
-        "channel": person.dm_id,
-        "tab": tab,
-        "event_ts": stamp,
-        **known,
-    }
+    opened = {"type": "app_home_opened", "user": person.id, "channel": person.dm_id, "tab": tab, "event_ts": stamp}
+    return {**opened, "view": view} if view else opened
 
 
 def build_session_stopped_event(person: WorkspaceMember, room: WorkspaceRoom, thread_ts: str, stamp: str) -> Json:
@@ -169,36 +145,10 @@ def build_interaction(app: WorkspaceApp, kind: str, person: WorkspaceMember, tri
         "user": {"id": person.id, "username": person.name, "name": person.name, "team_id": app.team},
         "api_app_id": app.app,
         "token": VERIFICATION_TOKEN,
-        "team": {"id": app.team, "domain": app.domain},
+        "team": {"id": app.team},
         "enterprise": None,
         "is_enterprise_install": False,
         "trigger_id": trigger,
-    }
-
-
-def build_shortcut(app: WorkspaceApp, person: WorkspaceMember, callback_id: str, trigger: str) -> Json:
-    """Build the payload of a shortcut in the composer's menu."""
-    used = {"callback_id": callback_id, "action_ts": trigger.split(".")[0]}
-    return {**build_interaction(app, "shortcut", person, trigger), **used}
-
-
-def build_message_shortcut(
-    app: WorkspaceApp,
-    person: WorkspaceMember,
-    room: WorkspaceRoom,
-    message: Json,
-    callback_id: str,
-    trigger: str,
-) -> Json:
-    """Build the payload of a shortcut in a message's menu."""
-    return {
-        **build_interaction(app, "message_action", person, trigger),
-        "callback_id": callback_id,
-        "action_ts": trigger.split(".")[0],
-        "message_ts": message["ts"],
-        "channel": {"id": room.id, "name": room.name},
-        "message": drop_metadata(message),
-        "response_url": RESPONSE_URL,
     }
 
 
@@ -213,9 +163,7 @@ def build_slash_command(
     return {
         "token": VERIFICATION_TOKEN,
         "team_id": app.team,
-        "team_domain": app.domain,
         "channel_id": room.id,
-        "channel_name": room.name,
         "user_id": person.id,
         "user_name": person.name,
         "command": command,

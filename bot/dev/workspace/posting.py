@@ -61,7 +61,7 @@ def post_message(ws: Workspace, room: WorkspaceRoom, message: Json, thread_ts: s
     root = find_thread_root(room, thread_ts)
     message = {"type": "message", **message, "ts": ws.create_timestamp(), "team": ws.app.team}
     if root is not None:
-        message |= {"thread_ts": root["ts"], "parent_user_id": root["user"]}
+        message["thread_ts"] = root["ts"]
     ws.state.add_message(room, message)
     if root is not None:
         update_thread_counts(room, root)
@@ -74,14 +74,11 @@ def post_message(ws: Workspace, room: WorkspaceRoom, message: Json, thread_ts: s
 def update_thread_counts(room: WorkspaceRoom, root: Json) -> None:
     """Update the counts of replies in a thread's first message."""
     replies = list_replies(room, root["ts"])
-    users = list(dict.fromkeys(reply["user"] for reply in replies))
-    book = ("thread_ts", "reply_count", "reply_users", "reply_users_count", "latest_reply", "is_locked", "subscribed")
-    for name in book:
+    for name in ("thread_ts", "reply_count", "reply_users", "latest_reply"):
         root.pop(name, None)
     if replies:
-        counts = {"reply_count": len(replies), "reply_users": users, "reply_users_count": len(users)}
-        root |= {"thread_ts": root["ts"], **counts, "latest_reply": replies[-1]["ts"]}
-        root |= {"is_locked": False, "subscribed": True}
+        root |= {"thread_ts": root["ts"], "reply_count": len(replies), "latest_reply": replies[-1]["ts"]}
+        root["reply_users"] = list(dict.fromkeys(reply["user"] for reply in replies))
 
 
 def list_replies(room: WorkspaceRoom, thread_ts: str) -> list[Json]:

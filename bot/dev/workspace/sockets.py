@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from aiohttp import WSCloseCode, WSMessage, web
 
 from bot.dev.workspace.delivery import DeliveryAttempt, DeliveryTiming, NotAcknowledgedError
-from bot.dev.workspace.world import Json, WorkspaceApp
+from bot.dev.workspace.world import Json
 
 MOST_SOCKETS = 10
 CLOSE_SECONDS = 1.0
@@ -33,6 +33,7 @@ class AppSockets:
     """The sockets to the app, and the envelopes that it has not acknowledged yet."""
 
     changed: Callable[[], None]
+    timing: DeliveryTiming
     links: list[SocketLink] = field(init=False, default_factory=list)
     tickets: set[str] = field(init=False, default_factory=set)
     pending: dict[str, asyncio.Future[Json]] = field(init=False, default_factory=dict)
@@ -66,12 +67,12 @@ class AppSockets:
             waiter.set_result(payload)
         self.changed()
 
-    async def deliver_envelope(self, id: str, send: Callable[[], Awaitable[None]], ack_s: float) -> Json:
+    async def deliver_envelope(self, id: str, send: Callable[[], Awaitable[None]]) -> Json:
         """Deliver with `send`; return the payload of the acknowledgement. Raises `NotAcknowledgedError` without one."""
         waiter = self.pending[id] = asyncio.get_running_loop().create_future()
         try:
             await send()
-            return await asyncio.wait_for(waiter, ack_s)
+            return await asyncio.wait_for(waiter, self.timing.ack)
         except (TimeoutError, ConnectionResetError):
             raise NotAcknowledgedError("timeout") from None
         finally:
@@ -106,8 +107,6 @@ class AppSockets:
 
 @dataclass(slots=True)
 class SocketModeTransport(AppSockets):
-    app: WorkspaceApp
-    timing: DeliveryTiming
     _turn: int = 0
 
     async def handle_request(self, request: web.Request) -> web.StreamResponse:
@@ -121,18 +120,12 @@ class SocketModeTransport(AppSockets):
     async def greet_app(self, link: SocketLink) -> None:
         if len(self.links) > MOST_SOCKETS:
             link.leaving = True
-            frame = {"type": "disconnect", "reason": "too_many_websockets", "debug_info": {"host": "applink-local"}}
+            frame = {"type": "disconnect", "reason": "too_many_websockets"}
             with suppress(ConnectionResetError):  # already gone
                 await link.socket.send_json(frame)
             await link.socket.close()
             return
-        hello = {
-            "type": "hello",
-            "num_connections": len(self.links),
-            "connection_info": {"app_id": self.app.app},
-            "debug_info": {"host": "applink-local", "build_number": 1, "approximate_connection_time": 18060},
-        }
-        await link.socket.send_json(hello)
+        await link.socket.send_json({"type": "hello", "num_connections": len(self.links)})
 
     async def receive_message(self, link: SocketLink, message: WSMessage) -> None:
         try:
@@ -157,4 +150,4 @@ class SocketModeTransport(AppSockets):
             **({"retry_attempt": parcel.attempt, "retry_reason": parcel.reason} if is_event else {}),
         }
         socket = live[self._turn % len(live)].socket
-        return await self.deliver_envelope(id, lambda: socket.send_json(envelope), self.timing.ack)
+        return await self.deliver_envelope(id, lambda: socket.send_json(envelope))

@@ -47,7 +47,7 @@ VIEW = build_choice(
     }
 )
 EVENT_TYPE = {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,255}$", "description": "must be alphanumeric"}
-METADATA = build_shape({"event_type": EVENT_TYPE, "event_payload": {"type": "object"}}, {"entities": ANYTHING})
+METADATA = build_shape({"event_type": EVENT_TYPE, "event_payload": {"type": "object"}})
 
 
 def check_blocks(blocks: Any, surface: Surface = "message", at: str = "/blocks") -> list[str]:

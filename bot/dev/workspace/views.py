@@ -28,7 +28,7 @@ def require_valid_view(view: object, kind: str) -> Json:
 
 
 def build_full_view(ws: Workspace, view: Json, id: str, root: str, previous: str | None) -> Json:
-    """Build a view in its full form, with all fields that the platform adds."""
+    """Build a view in its full form, with the fields that the platform adds."""
     return {
         "id": id,
         "team_id": ws.app.team,
@@ -36,12 +36,9 @@ def build_full_view(ws: Workspace, view: Json, id: str, root: str, previous: str
         "blocks": fill_block_ids(view["blocks"]),
         "private_metadata": view.get("private_metadata", ""),
         "callback_id": view.get("callback_id", ""),
-        "external_id": "",
         "state": {"values": {}},
         "hash": f"{ws.create_timestamp()}.{secrets.token_hex(4)}",
         "title": view.get("title", {"type": "plain_text", "text": "View Title", "emoji": True}),
-        "clear_on_close": False,
-        "notify_on_close": False,
         "close": view.get("close"),
         "submit": view.get("submit"),
         "previous_view_id": previous,

@@ -8,7 +8,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from aiohttp import WSCloseCode, web
 
@@ -64,6 +66,9 @@ class WorkspaceSetup:
     events: frozenset[str] = EVENTS
     """Event subscriptions, named as in the app's manifest."""
     timing: DeliveryTiming = field(default_factory=DeliveryTiming)
+    platform: str = "slack"
+    menu: tuple[tuple[str, str], ...] = ()
+    """(event key, name) of the entries of the bot's menu, which only Feishu has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,8 @@ class ChangeNotifier:
 class Workspace:
     """One team with one app. With `folder` its state survives restarts. Call `close` at the end."""
 
+    sockets_class: Any = SocketModeTransport
+
     def __init__(
         self,
         setup: WorkspaceSetup,
@@ -147,14 +154,9 @@ class Workspace:
         self.triggers = TriggerIds(clock, setup.timing.trigger)
         self.state_file = StateFile(folder, setup.timing.save)
         self.state: WorkspaceState = self.state_file.load_state(self.world)
-        self.sockets = self.build_sockets()
-        self.delivery = AppDelivery(self.sockets, setup.timing, self.state.waiting, self._notify_acks)
-
-    def build_sockets(self) -> SocketModeTransport:
-        return SocketModeTransport(self._notify_acks, self.app, self.setup.timing)
-
-    def _notify_acks(self) -> None:
-        self.notify_change("acks")
+        notify_acks = partial(self.notify_change, "acks")
+        self.sockets: SocketModeTransport = self.sockets_class(notify_acks, setup.timing)
+        self.delivery = AppDelivery(self.sockets, setup.timing, self.state.waiting, notify_acks)
 
     def notify_change(self, what: str, channel: str = "", person: str = "") -> None:
         if what != "mail":
@@ -190,7 +192,7 @@ class Workspace:
         """Deliver an event if the app subscribed to it; return its event id, or an empty text."""
         if subscription not in self.setup.events:
             return ""
-        payload = build_event_callback(self.app, event, self.clock())
+        payload = build_event_callback(self.app, event)
         room = self.state.rooms.get(str(event.get("channel", "")))
         payload["is_ext_shared_channel"] = room is not None and room.is_ext_shared
         self.delivery.deliver_event(payload)

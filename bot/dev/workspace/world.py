@@ -69,7 +69,6 @@ class WorkspaceApp:
 
     team: str = "T0LOCAL"
     team_name: str = "Countersign Demo"
-    domain: str = "countersign-demo"
     user: str = "U0BOT"
     bot: str = "B0BOT"
     app: str = "A0APP"
@@ -97,9 +96,7 @@ def read_world() -> World:
     """Read the world of the demo people."""
     data = tomllib.loads(resources.files("bot.dev").joinpath("demo", "people.toml").read_text("utf-8"))
     team, bot = data["team"], data["bot"]
-    app = WorkspaceApp(
-        team["id"], team["name"], team["domain"], bot["user"], bot["id"], bot["app"], bot["name"], bot["real_name"]
-    )
+    app = WorkspaceApp(team["id"], team["name"], bot["user"], bot["id"], bot["app"], bot["name"], bot["real_name"])
     people = tuple(WorkspaceMember(**person) for person in data["person"])
     channels = tuple((c["id"], c["name"]) for c in data["channel"])
     shared = frozenset(c["id"] for c in data["channel"] if c.get("shared"))

@@ -195,7 +195,7 @@ class Town:
             told = messages.build_event(ws, "im.message.receive_v1", messages.build_message_event(ws, room, written))
             return {"event_id": told["header"]["event_id"], "payload": told}
         message = {"type": "message", "user": one.id, "text": text, "ts": ws.create_timestamp(), "team": ws.app.team}
-        return build_event_callback(ws.app, build_message_event(message, room), ws.clock())
+        return build_event_callback(ws.app, build_message_event(message, room))
 
     async def tell_rest(self) -> Json:
         """Whether everybody has heard and pressed what there is."""

@@ -15,7 +15,6 @@ and rise with time.
 - `mentions`: `[{"key": "@_user_1", "id": "ou_…", "name"}]`; `files`: `[{"id", "name", "size", "type": "image|file"}]`,
   whose bytes are at `/local/file/<id>?person=`;
 - in a topic `thread_ts`, the root's message id; the root has `reply_count` besides; `parent_id` if it quotes a message;
-- `edited` (an object) and `recalled` (true: only the words that it was recalled are shown);
 - `reactions`: `[{"name": "Typing", "users": ["ou_…"]}]`. `Typing` of the bot is its sign of life.
 
 `private` of the same answer lists ephemeral cards (`card`) and past toasts (`toast`, `text`) of this person.

@@ -53,10 +53,7 @@ PARTS: dict[str, frozenset[str]] = {
     }.items()
 }
 INPUTS = frozenset(
-    {
-        *("input", "select_static", "multi_select_static", "select_person", "multi_select_person"),
-        *("date_picker", "checker"),
-    }
+    ("input", "select_static", "multi_select_static", "select_person", "multi_select_person", "date_picker", "checker")
 )
 
 

@@ -25,12 +25,11 @@ def get_tenant_token(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
 
 
 def get_bot_info(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
-    names = {"activate_status": 2, "app_name": ws.app.real_name, "avatar_url": "", "ip_white_list": []}
-    return {"bot": {**names, "open_id": ws.app.user}}
+    return {"bot": {"activate_status": 2, "app_name": ws.app.real_name, "open_id": ws.app.user}}
 
 
 def query_tenant(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
-    return {"tenant": {"name": ws.app.team_name, "display_id": "F0LOCAL", "tenant_tag": 0, "tenant_key": ws.app.team}}
+    return {"tenant": {"name": ws.app.team_name, "tenant_key": ws.app.team}}
 
 
 def list_scopes(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
@@ -59,7 +58,7 @@ def describe_person(ws: FeishuWorkspace, member: WorkspaceMember) -> Json:
     if "contact:user.email:readonly" in scopes:
         row |= {"email": member.email, "enterprise_email": ""}
     if "contact:user.employee:readonly" in scopes:
-        row |= {"job_title": member.title, "is_tenant_manager": member.is_admin, "time_zone": member.tz}
+        row |= {"job_title": member.title, "is_tenant_manager": member.is_admin}
         row["status"] = {
             "is_frozen": False,
             "is_resigned": member.deleted,
@@ -105,8 +104,8 @@ def batch_get_id(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
 
 
 def describe_department(name: str) -> Json:
-    names = {"name": name, "i18n_name": {"zh_cn": name, "en_us": name}, "parent_department_id": ROOT}
-    return {**names, "open_department_id": build_department_id(name), "department_id": build_department_id(name)}
+    id = build_department_id(name)
+    return {"name": name, "open_department_id": id, "department_id": id}
 
 
 def list_departments(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
@@ -132,9 +131,6 @@ def describe_room(ws: FeishuWorkspace, room: WorkspaceRoom) -> Json:
         "chat_type": "private" if room.kind != "channel" else "public",
         "external": room.is_ext_shared,
         "tenant_key": ws.app.team,
-        "chat_status": "normal",
-        "user_count": str(len(room.members) - 1),
-        "bot_count": "1",
     }
 
 
@@ -146,16 +142,8 @@ def list_members(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     """List the people of a group; bots are not among them."""
     room = find_room(ws, call.ids["chat_id"])
     people = [ws.state.people[id] for id in room.members if id != ws.app.user]
-    rows = [
-        {
-            "member_id": one.id,
-            "member_id_type": "open_id",
-            "name": one.real_name,
-            "tenant_key": ws.app.team,
-        }
-        for one in people
-    ]
-    return {**call.build_page(rows), "member_total": len(rows)}
+    row = {"member_id_type": "open_id", "tenant_key": ws.app.team}
+    return call.build_page([{**row, "member_id": one.id, "name": one.real_name} for one in people])
 
 
 def find_p2p_chats(ws: FeishuWorkspace, call: OpenApiCall) -> Json:

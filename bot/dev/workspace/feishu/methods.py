@@ -229,13 +229,7 @@ def create_reaction(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     if not any(one["name"] == emoji and me in one["users"] for one in shown):
         shown.append({"name": emoji, "users": [me]})
     ws.notify_change("messages", room.id)
-    operator = {"operator_id": ws.setup.app_id, "operator_type": "app"}
-    return {
-        "reaction_id": id,
-        "operator": operator,
-        "action_time": str(int(ws.clock() * 1000)),
-        "reaction_type": reaction,
-    }
+    return {"reaction_id": id, "reaction_type": reaction}
 
 
 def delete_reaction(ws: FeishuWorkspace, call: OpenApiCall) -> Json:

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from aiohttp import web
-
 from bot.dev.workspace.arguments import MethodArguments
 from bot.dev.workspace.feishu.acts import FeishuActs, click_card
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
-from bot.dev.workspace.page_api import (
-    ACTS,
-    LOOKS,
-    Act,
-    PageApi,
-    build_page_state,
-    build_plain_act,
-    read_place,
-    require_success,
-)
+from bot.dev.workspace.page_api import ACTS, Act, PageApi, build_plain_act, read_place, require_success
 from bot.dev.workspace.refused import WorkspaceError
-from bot.dev.workspace.world import Json, WorkspaceMember
+from bot.dev.workspace.world import Json
 
 
 class FeishuPageApi(PageApi):
@@ -30,12 +19,6 @@ class FeishuPageApi(PageApi):
     def __init__(self, workspace: FeishuWorkspace) -> None:
         super().__init__(workspace)
         self.hands, self.acts = FeishuActs(workspace), FEISHU_ACTS
-        self.looks = {**LOOKS, "state": build_state, "views": lambda *_: {"view": None}}
-
-
-def build_state(api: PageApi, me: WorkspaceMember, request: web.Request) -> Json:
-    menu = [{"key": key, "name": name} for key, name in api.ws.setup.menu] if isinstance(api, FeishuPageApi) else []
-    return {**build_page_state(api, me, request), "platform": "feishu", "menu": menu}
 
 
 async def act_click(api: FeishuPageApi, args: MethodArguments) -> Json:

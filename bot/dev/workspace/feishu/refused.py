@@ -24,7 +24,6 @@ WORDS = {
     230018: "These operations are NOT allowed at current group settings.",
     230025: "The length of the message content reaches its limit.",
     230031: "The message has exceeded the period in which it can be updated.",
-    230050: "The message is invisible to the operator.",
     230071: "This group does not support reply in thread.",
     230099: "Failed to create card content, ext=",
     231001: "reaction type is invalid.",

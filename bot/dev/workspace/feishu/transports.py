@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from aiohttp import WSMessage, web
 
 from bot.dev.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
-from bot.dev.workspace.feishu.world import FeishuSetup
 from bot.dev.workspace.sockets import AppSockets, SocketLink
 from bot.dev.workspace.world import Json
 from bot.platforms.feishu.frames import CONTROL, DATA, Frame, FrameError, decode_frame, encode_frame
@@ -34,7 +33,6 @@ def read_answer(body: Json) -> Json:
 class LongConnection(AppSockets):
     """Transport over the long connection. Each payload goes to one socket, chosen at random."""
 
-    setup: FeishuSetup
     pings: int = 0
 
     def build_endpoint(self, host: str) -> Json:
@@ -79,7 +77,7 @@ class LongConnection(AppSockets):
             data = json.dumps(payload, ensure_ascii=False).encode()
             await socket.send_bytes(encode_frame(build_event_frame(id, data)))
 
-        return read_answer(await self.deliver_envelope(id, send, self.setup.timing.ack))
+        return read_answer(await self.deliver_envelope(id, send))
 
 
 def build_event_frame(id: str, payload: bytes) -> Frame:

@@ -22,6 +22,7 @@ class FeishuWorkspace(Workspace):
 
     setup: FeishuSetup
     sockets: Any  # in place of Socket Mode
+    sockets_class = LongConnection
 
     def __init__(
         self,
@@ -41,9 +42,6 @@ class FeishuWorkspace(Workspace):
         """Message → its cards before, which a screen that was not repainted still shows."""
         self.reactions: dict[str, tuple[str, str]] = {}
         """Reaction → message and emoji."""
-
-    def build_sockets(self) -> Any:
-        return LongConnection(self._notify_acks, self.setup)
 
     def create_timestamp(self) -> str:
         """Create a message id. Ids rise with time, so that unread messages can be counted by them."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.dev.workspace.delivery import DeliveryTiming
 from bot.dev.workspace.workspace import WorkspaceSetup
-from bot.dev.workspace.world import WorkspaceApp, World
+from bot.dev.workspace.world import World
 
 APP_ID = "cli_a0localfeishu01"
 TENANT = "t0local"
@@ -42,6 +42,7 @@ class FeishuSetup(WorkspaceSetup):
     shortcuts: Any = ()
     scopes: frozenset[str] = SCOPES
     events: frozenset[str] = EVENTS
+    platform: str = "feishu"
     timing: DeliveryTiming = field(default_factory=lambda: DeliveryTiming(redelivery=(1.5, 30.0, 360.0, 2160.0)))
     """The platform's own pauses are ten times as long."""
     app_id: str = APP_ID
@@ -54,7 +55,6 @@ class FeishuSetup(WorkspaceSetup):
         ("request:leave", "请假 Leave"),
         ("request:expense", "报销 Expense"),
     )
-    """(event key, name) of the entries of the bot's menu."""
 
 
 def convert_id(id: str) -> str:
@@ -65,13 +65,9 @@ def convert_id(id: str) -> str:
 
 def convert_world(world: World) -> World:
     """Return the world with Feishu's ids. The bot's id is `ou_bot0000`."""
-    app = WorkspaceApp(
-        TENANT, world.app.team_name, world.app.domain, "ou_bot0000", "ou_bot0000", APP_ID, world.app.name,
-        world.app.real_name,
-    )  # fmt: skip
     return replace(
         world,
-        app=app,
+        app=replace(world.app, team=TENANT, user="ou_bot0000", bot="ou_bot0000", app=APP_ID),
         people=tuple(
             replace(one, id=convert_id(one.id), fields={name: convert_id(said) for name, said in one.fields.items()})
             for one in world.people

@@ -43,39 +43,34 @@ export const upload = (person, file) =>
     body: file,
   });
 
-/** The live feed of one person. Reconnects with growing pauses until `close`. */
-export class Feed {
-  /** `on` = {frame(data), up(), down()}; at `up` look at everything: what came before it was told to nobody. */
-  constructor(person, on) {
-    this.person = person;
-    this.on = on;
-    this.pause = FIRST_PAUSE_MS;
-    this.connect();
-  }
-
-  connect() {
-    const scheme = location.protocol === "https:" ? "wss" : "ws";
-    this.socket = new WebSocket(`${scheme}://${location.host}/local/feed?person=${encodeURIComponent(this.person)}`);
-    this.socket.addEventListener("open", () => {
-      this.pause = FIRST_PAUSE_MS;
-      this.on.up();
+/**
+ * Opens the live feed of one person, and again with growing pauses when it is lost; returns what closes it. `on` =
+ * {frame(data), up(), down()}; at `up` look at everything: what came before it was told to nobody.
+ */
+export function openFeed(person, on) {
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  let pause = FIRST_PAUSE_MS;
+  let socket, timer, closed;
+  const connect = () => {
+    socket = new WebSocket(`${scheme}://${location.host}/local/feed?person=${encodeURIComponent(person)}`);
+    socket.addEventListener("open", () => {
+      pause = FIRST_PAUSE_MS;
+      on.up();
     });
-    this.socket.addEventListener("message", (event) => this.on.frame(JSON.parse(event.data)));
-    this.socket.addEventListener("close", () => this.lost());
-  }
-
-  lost() {
-    if (this.closed) return;
-    this.on.down();
-    this.timer = setTimeout(() => this.connect(), this.pause);
-    this.pause = Math.min(this.pause * 1.7, LONGEST_PAUSE_MS);
-  }
-
-  close() {
-    this.closed = true;
-    clearTimeout(this.timer);
-    this.socket.close();
-  }
+    socket.addEventListener("message", (event) => on.frame(JSON.parse(event.data)));
+    socket.addEventListener("close", () => {
+      if (closed) return;
+      on.down();
+      timer = setTimeout(connect, pause);
+      pause = Math.min(pause * 1.7, LONGEST_PAUSE_MS);
+    });
+  };
+  connect();
+  return () => {
+    closed = true;
+    clearTimeout(timer);
+    socket.close();
+  };
 }
 
 /** Runs `work` at most once at a time; a call in between makes it run once more afterwards. */

@@ -4,10 +4,10 @@ import { attempt, choose, everyone, press, setLocale } from "./act.js";
 import { post } from "./api.js";
 import { blocks } from "./blocks.js";
 import { composer } from "./composer.js";
-import { atEnd, button, fill, h, icon, iconButton, reconcile, toEnd } from "./dom.js";
+import { atEnd, button, emptyPlace, fill, h, icon, iconButton, reconcile, toEnd } from "./dom.js";
 import "./dialog.js";
 import { pane, start, tab, visible } from "./frame.js";
-import { activity, author, busyThreads, isBot, liveliest, mainList, rows, threadList } from "./messages.js";
+import { activities, activity, author, isBot, liveliest, mainList, rows, threadList } from "./messages.js";
 import { everything, follow, HOME, look, model, on, opened, refresh } from "./model.js";
 import { gist } from "./mrkdwn.js";
 import { announce } from "./toast.js";
@@ -80,7 +80,7 @@ function drawList() {
   following = keptAtEnd() || model.fresh;
   const list = mainList();
   const items = rows(list, { inThread: false, open, redraw: draw });
-  if (isDirect()) items.push(...busyThreads().map(activity)); // the answer will stand here
+  if (isDirect()) items.push(...activities()); // the answer will stand here
   if (!list.length) items.push({ key: "welcome", print: `${model.spoken} ${model.channel} ${model.person}`, make: welcome });
   reconcile($("list"), items);
   drawPrompts();
@@ -104,8 +104,8 @@ function use(entry) {
 }
 
 function welcome() {
-  if (!isDirect()) return h("div", { class: "empty" }, icon("hash"), h("h3", {}, channelName()), h("p", {}, t("channel_empty")));
-  return h("div", { class: "empty welcome" }, icon("chat"), h("h3", {}, t("welcome", { name: model.me.name })), h("p", {}, t("welcome_how")));
+  if (!isDirect()) return emptyPlace("hash", channelName(), t("channel_empty"));
+  return emptyPlace("chat", t("welcome", { name: model.me.name }), t("welcome_how"), "empty welcome");
 }
 
 function suggest(text) {
@@ -118,7 +118,7 @@ function drawThread() {
   const root = model.thread;
   const list = root ? threadList(root) : [];
   if (!list.length) {
-    fill(panel, h("div", { class: "empty" }, icon("thread"), h("h3", {}, t("no_thread")), h("p", {}, t("no_thread_why"))));
+    fill(panel, emptyPlace("thread", t("no_thread"), t("no_thread_why")));
     return;
   }
   if (!panel.contains(threadStream)) {
@@ -174,8 +174,8 @@ function turnToThread(fresh, news) {
 
 function drawHome() {
   const env = { look, press: (action, control) => press({ view_id: model.home.id }, action, control) };
-  const nothing = () => h("div", { class: "empty" }, icon("home"), h("h3", {}, t("no_home")), h("p", {}, t("no_home_why")));
-  fill($("home"), model.home?.blocks ? h("div", { class: "content" }, blocks(model.home.blocks, env)) : nothing());
+  const drawn = model.home && h("div", { class: "content" }, blocks(model.home.blocks, env));
+  fill($("home"), drawn || emptyPlace("home", t("no_home"), t("no_home_why")));
 }
 
 function heading() {

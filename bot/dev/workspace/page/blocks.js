@@ -31,15 +31,13 @@ export function block(given, env) {
 }
 
 const BLOCKS = {
-  section: (block, env) =>
-    h("div", { class: "section prose" }, text(block.text, env.look), block.fields && fields(block.fields, env)),
+  section: ({ text: said, fields }, env) =>
+    h("div", { class: "section prose" }, text(said, env.look), fields && h("div", { class: "fields" }, fields.map((field) => h("div", { class: "field" }, text(field, env.look))))),
   header: (block) => h("h3", { class: "header", dir: "auto" }, words(block.text)),
   divider: () => h("hr"),
   context: (block, env) => h("div", { class: "context" }, (block.elements ?? []).map((part) => h("div", { class: "prose" }, text(part, env.look)))),
-  actions: (block, env) =>
-    h("div", { class: "actions" }, (block.elements ?? []).map((part) => element(part, block, env))),
-  context_actions: (block, env) =>
-    h("div", { class: "beside" }, (block.elements ?? []).map((part) => element(part, block, env))),
+  actions: (block, env) => h("div", { class: "actions" }, elements(block, env)),
+  context_actions: (block, env) => h("div", {}, elements(block, env)),
   markdown: (block, env) => h("div", { class: "prose" }, markdown(block.text ?? "", env.look)),
   rich_text: (block, env) => h("div", { class: "prose" }, (block.elements ?? []).map((part) => rich(part, env.look))),
   plan: (block, env) =>
@@ -58,19 +56,14 @@ const taskCard = ({ title, status, details }, env) => [
   details && h("div", { class: "context prose" }, (details.elements ?? []).map((part) => rich(part, env.look))),
 ];
 
-const fields = (list, env) =>
-  h("div", { class: "fields" }, list.map((field) => h("div", { class: "field" }, text(field, env.look))));
-
 /** Blocks this page does not draw are named, so that nobody mistakes a gap for an empty message. */
 function unknown(block) {
   return h("div", { class: "unknown" }, icon("info"), t("unknown_block", { type: String(block.type) }));
 }
 
-/** An element that acts: button or select. */
-function element(part, block, env) {
-  const make = Object.hasOwn(ELEMENTS, part.type) ? ELEMENTS[part.type] : unknown;
-  return make(part, block, env);
-}
+/** The elements of a block that act: buttons and selects. */
+const elements = (block, env) =>
+  block.elements.map((part) => (Object.hasOwn(ELEMENTS, part.type) ? ELEMENTS[part.type] : unknown)(part, block, env));
 
 const action = ({ action_id }, { block_id }, value) => ({ action_id, block_id, value });
 

@@ -1,7 +1,7 @@
 /* Feishu's cards (JSON 2.0) as nodes. What a card asks for is handed to `env.press`; nothing here talks to the server. */
 
 import { button, h, icon } from "./dom.js";
-import { blank, complain, input } from "./inputs.js";
+import { complain, complainMissing, input } from "./inputs.js";
 import { markdown } from "./markdown.js";
 import { escape, mention } from "./mrkdwn.js";
 import { t } from "./words.js";
@@ -22,13 +22,10 @@ export function card(given, env) {
   return h(
     "div",
     { class: "card" },
-    header && head(header),
+    header && h("header", { class: "card-head", "data-tone": header.template }, h("h3", { dir: "auto" }, header.title?.content ?? "")),
     h("div", { class: "card-body" }, elements(body?.elements, { ...env, values: drafts.get(env.key).values })),
   );
 }
-
-const head = ({ title, template }) =>
-  h("header", { class: "card-head", "data-tone": template }, h("h3", { dir: "auto" }, title?.content ?? ""));
 
 const elements = (list, env) => (list ?? []).reduce((made, part) => [...made, element(part, env, made.at(-1))], []);
 
@@ -47,7 +44,7 @@ const PARTS = {
   markdown: (part, { look }) => prose(part.content, part, look),
   div: ({ text }) => h("p", { class: "plain", dir: "auto", "data-size": text.text_size, "data-tone": text.text_color }, text.content),
   hr: () => h("hr"),
-  column_set: ({ columns }, env) => h("div", { class: "columns" }, (columns ?? []).map((one) => column(one, env))),
+  column_set: ({ columns }, env) => h("div", { class: "columns" }, columns.map((one) => h("div", { class: "column" }, elements(one.elements, env)))),
   collapsible_panel({ header, expanded, elements: inside }, env) {
     const title = header?.title?.content ?? "";
     const key = `${env.key} ${title}`;
@@ -73,8 +70,6 @@ const PARTS = {
   },
 };
 
-const column = ({ elements: inside }, env) => h("div", { class: "column" }, elements(inside, env));
-
 /** A plain text of Feishu, for the fields that the page has already. */
 const words = (object) => ({ text: escape(object?.content ?? ""), emoji: false });
 
@@ -88,9 +83,7 @@ const fieldsOf = (form) => [...form.querySelectorAll(".input")];
 /** {form: {name: value}}; null while a field that must be filled in is empty. */
 function submitted(form) {
   const fields = fieldsOf(form);
-  const missing = fields.filter((one) => one.required && blank(one.read()));
-  complain(fields, Object.fromEntries(missing.map((one) => [one.dataset.block, t("required")])));
-  return missing.length ? null : { form: Object.fromEntries(fields.map((one) => [one.dataset.block, one.value()])) };
+  return complainMissing(fields) ? null : { form: Object.fromEntries(fields.map((one) => [one.dataset.block, one.value()])) };
 }
 
 const options = (list, look) =>

@@ -5,7 +5,7 @@ import { post } from "./api.js";
 import { block } from "./blocks.js";
 import { button, h, iconButton, reconcile } from "./dom.js";
 import { words } from "./emoji.js";
-import { blank, complain } from "./inputs.js";
+import { complain, complainMissing } from "./inputs.js";
 import { look, model, on, refresh } from "./model.js";
 import { t } from "./words.js";
 
@@ -95,10 +95,8 @@ function read() {
 }
 
 async function submit(view) {
-  const missing = inputs().filter((field) => field.required && blank(field.read()));
-  complain(inputs(), Object.fromEntries(missing.map((field) => [field.dataset.block, t("required")])));
   const sender = frame.querySelector("[type=submit]");
-  if (missing.length || sender.getAttribute("aria-busy")) return;
+  if (complainMissing(inputs()) || sender.getAttribute("aria-busy")) return;
   sender.setAttribute("aria-busy", "true");
   await attempt(async () => {
     const { errors } = await post("submit", { person: model.person, view_id: view.id, values: read() });

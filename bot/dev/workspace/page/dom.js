@@ -2,19 +2,17 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element: `h("p", {class: "note", onclick: go}, "text", child)`. Nullish and false children are left out. */
+/** An element: `h("p", {class: "note", onclick: go}, "text", child)`. Children that are false or nothing are left out. */
 export function h(tag, props = {}, ...children) {
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(props)) set(element, name, value);
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  for (const [name, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "dataset") Object.assign(element.dataset, value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  fill(element, children);
   return element;
-}
-
-function set(element, name, value) {
-  if (value === undefined || value === null || value === false) return;
-  if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-  else if (name === "dataset") Object.assign(element.dataset, value);
-  else element.setAttribute(name, value === true ? "" : String(value));
 }
 
 const ICONS = {
@@ -55,6 +53,10 @@ export const button = (kind, onclick, more, ...face) => h("button", { type: "but
 
 /** A button that is an icon. */
 export const iconButton = (name, label, onclick, kind = "quiet") => button(kind, onclick, { "aria-label": label, title: label }, icon(name));
+
+/** A place where nothing stands yet: what will stand here, and how it comes here. */
+export const emptyPlace = (mark, title, words, kind = "empty") =>
+  h("div", { class: kind }, icon(mark), h("h3", {}, title), h("p", {}, words));
 
 /** The mark of the product: a seal with a tick. */
 export const seal = () =>

@@ -33,12 +33,6 @@ function face(person, number) {
   );
 }
 
-function languages() {
-  for (const one of $("languages").children) {
-    one.setAttribute("aria-pressed", String(one.dataset.language === model.spoken));
-  }
-}
-
 async function choose(lang) {
   if (lang === model.spoken || !(await setLocale(lang))) return;
   const run = () => setLocale(lang, everyone());
@@ -102,16 +96,13 @@ function standins() {
     $("standins"),
     h("h2", {}, t("standins")),
     h("p", {}, t("standins_why")),
-    h("dl", {}, model.standins.map(standin)),
+    h("dl", {}, model.standins.map(({ name, note }) => [
+      h("dt", {}, known(`standin_${name}`) ?? name), // in words where the page has them
+      h("dd", {}, known(`standin_${name}_note`) ?? note),
+    ])),
     model.models.map(({ key, name, command }) => [h("p", {}, t(key, { name })), h("pre", {}, command)]),
   );
 }
-
-/** Named in words where the page has them. */
-const standin = ({ name, note }) => [
-  h("dt", {}, known(`standin_${name}`) ?? name),
-  h("dd", {}, known(`standin_${name}_note`) ?? note),
-];
 
 const BAR = [["nav", "list", "channels_short"], ["chat", "chat", "chat"], ["thread", "thread", "thread"], ["mail", "mail", "mailbox"], ["log", "log", "log"]];
 
@@ -129,10 +120,7 @@ function bar() {
 export function pane(name) {
   body.dataset.pane = name;
   if (["thread", "mail", "log"].includes(name)) tab(name);
-  for (const one of $("bar").children) {
-    if (one.dataset.pane === name) one.setAttribute("aria-current", "page");
-    else one.removeAttribute("aria-current");
-  }
+  for (const one of $("bar").children) one.ariaCurrent = one.dataset.pane === name ? "page" : null;
 }
 
 /** Turns the right side to one of its tabs. */
@@ -179,7 +167,7 @@ on("state where words", channels);
 on("state words", standins);
 on("words", () => {
   apply(document);
-  languages();
+  for (const one of $("languages").children) one.ariaPressed = String(one.dataset.language === model.spoken);
   bar();
 });
 on("connection", () => {

@@ -83,16 +83,9 @@ export function select(part, props, options, chosen, first = {}) {
 
 const menu = (part, { id }, options, chosen) => select(part, { id, class: "control select" }, options, chosen);
 
-const optionsOf = (part) => (part.options ?? []).filter(Boolean);
-
-function chosenAmong(part, control) {
-  return optionsOf(part).find(({ value }) => value === control.value) ?? null;
-}
-
-function choices(part, { id, kept }) {
-  const before = kept?.selected_options ?? part.initial_options ?? [];
+function choices({ options, initial_options: initial }, { id, kept }) {
+  const before = kept?.selected_options ?? initial ?? [];
   const marked = new Set(before.filter(Boolean).map(({ value }) => value));
-  const options = optionsOf(part);
   const rows = options.map((given) => choice(given, { name: id, checked: marked.has(given.value) }));
   const node = h("div", { class: "choices", role: "group", "aria-labelledby": `${id}-label` }, rows);
   return { node, group: true, picked: () => options.filter((_, place) => rows[place].control.checked) };
@@ -148,9 +141,9 @@ const CONTROLS = {
     return { node: control, read: () => ({ selected_date: control.value || null }) };
   },
   static_select(part, at) {
-    const options = optionsOf(part).map((given) => ({ value: given.value, label: words(given.text) }));
+    const options = part.options.map((given) => ({ value: given.value, label: words(given.text) }));
     const control = menu(part, at, options, (at.kept?.selected_option ?? part.initial_option)?.value);
-    return { node: control, read: () => ({ selected_option: chosenAmong(part, control) }) };
+    return { node: control, read: () => ({ selected_option: part.options.find(({ value }) => value === control.value) ?? null }) };
   },
   users_select(part, at) {
     const control = menu(part, at, people(at.look), at.kept?.selected_user ?? part.initial_user);
@@ -162,7 +155,7 @@ const CONTROLS = {
     const made = choices({ options, initial_options: before }, { ...at, kept: undefined });
     return { ...made, read: () => ({ selected_users: made.picked().map(({ value }) => value) }) };
   },
-  file_input: (part, at) => files(part, at),
+  file_input: files,
   checkboxes(part, at) {
     const made = choices(part, at);
     return { ...made, read: () => ({ selected_options: made.picked() }) };
@@ -183,9 +176,10 @@ export function complain(fields, errors) {
   first?.focus();
 }
 
-/** True when a reported value says nothing. */
-export function blank(state) {
-  const { type: _type, ...rest } = state;
-  const values = Object.values(rest);
-  return values.every((value) => value === null || value === undefined || String(value).trim() === "" || value.length === 0);
+/** Complains of every field that must be filled in and is empty; true when there is one. */
+export function complainMissing(fields) {
+  const isBlank = ({ type: _type, ...values }) => Object.values(values).every((value) => !String(value ?? "").trim());
+  const missing = fields.filter((field) => field.required && isBlank(field.read()));
+  complain(fields, Object.fromEntries(missing.map((field) => [field.dataset.block, t("required")])));
+  return missing.length > 0;
 }

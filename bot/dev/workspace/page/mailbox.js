@@ -1,6 +1,6 @@
 /* The mailbox: every mail the stand-in caught, newest first. */
 
-import { button, h, icon } from "./dom.js";
+import { button, emptyPlace, h, icon } from "./dom.js";
 import { keep, look, model, on } from "./model.js";
 import { full, t, when } from "./words.js";
 
@@ -23,11 +23,8 @@ function draw() {
   badge.textContent = fresh ? String(fresh) : "";
   document.body.toggleAttribute("data-new-mail", fresh > 0);
   const mail = model.mails.find(({ id }) => id === reading);
-  panel.replaceChildren(mail ? letter(mail) : model.mails.length ? shelf() : nothing());
-}
-
-function nothing() {
-  return h("div", { class: "empty" }, icon("mail"), h("h3", {}, t("no_mail")), h("p", {}, t("no_mail_why")));
+  const list = () => (model.mails.length ? shelf() : emptyPlace("mail", t("no_mail"), t("no_mail_why")));
+  panel.replaceChildren(mail ? letter(mail) : list());
 }
 
 function shelf() {

@@ -22,50 +22,38 @@ export function author(message) {
 
 const isReply = (message) => message.thread_ts && message.thread_ts !== message.ts;
 
-/** What the middle of the page lists: messages outside threads and private notices, oldest first. */
-export function mainList() {
-  const shown = model.messages.filter((message) => !isReply(message));
-  return ordered([...shown, ...notices().filter((notice) => !notice.thread_ts)]);
+const dismissed = new Set();
+
+/** Messages and private notices, oldest first. */
+function everything() {
+  const notices = model.private.filter(({ ts }) => !dismissed.has(ts)).map((notice) => ({ ...notice, bot_id: "B", private: true }));
+  return [...model.messages, ...notices].sort((one, other) => (one.ts < other.ts ? -1 : 1));
 }
+
+/** What the middle of the page lists: everything outside threads. */
+export const mainList = () => everything().filter((message) => !isReply(message));
 
 /** The root of a thread and everything under it. */
-export function threadList(root) {
-  const own = model.messages.filter((message) => message.ts === root || message.thread_ts === root);
-  return ordered([...own, ...notices().filter((notice) => notice.thread_ts === root)]);
-}
-
-const dismissed = new Set();
-const notices = () =>
-  model.private.filter(({ ts }) => !dismissed.has(ts)).map((notice) => ({ ...notice, bot_id: "B", private: true }));
-const ordered = (list) => list.sort((one, other) => (one.ts < other.ts ? -1 : 1));
+export const threadList = (root) => everything().filter((message) => message.ts === root || message.thread_ts === root);
 
 const replies = (root) => model.messages.filter((message) => isReply(message) && message.thread_ts === root);
 
-/** What the bot says it is doing in a thread right now, or "". */
-export const doing = (root) => model.status.find(({ thread_ts }) => thread_ts === root)?.status ?? "";
-
-/** Whether the bot is at work on a thread, so that it can be stopped. */
-export const working = (root) => model.sessions.some((one) => one.thread_ts === root && one.status === "processing");
-
 /** What the bot is doing in a thread, with *Stop* while it is at work; null when there is nothing to say. */
 export function activity(root) {
-  const said = doing(root);
-  const busy = working(root);
+  const said = model.status.find(({ thread_ts }) => thread_ts === root)?.status ?? "";
+  const busy = model.sessions.some((one) => one.thread_ts === root && one.status === "processing");
   if (!said && !busy) return null;
   const stopper = () => button("button stop", () => stop(root), {}, h("span", {}, t("stop")));
   const make = () => h("div", { class: "status", role: "status" }, h("span", {}, said || t("at_work")), busy && stopper());
   return row(`status-${root}`, `${said} ${busy}`, make);
 }
 
-/** The threads of this place in which something goes on, oldest first. */
-export const busyThreads = () =>
-  [...new Set([...model.status, ...model.sessions].map(({ thread_ts }) => thread_ts))].sort().filter((root) => doing(root) || working(root));
+/** What goes on in the threads of this place, oldest first. */
+export const activities = () =>
+  [...new Set([...model.status, ...model.sessions].map(({ thread_ts }) => thread_ts))].sort().map(activity).filter(Boolean);
 
 /** The thread in which the bot spoke last, or undefined. */
-export function liveliest() {
-  const spoken = model.messages.filter((message) => isBot(message) && isReply(message));
-  return ordered(spoken).at(-1)?.thread_ts;
-}
+export const liveliest = () => model.messages.findLast((message) => isBot(message) && isReply(message))?.thread_ts;
 
 /** Rows for `reconcile`. `inThread` hides reply counts and puts a line under the root. */
 export function rows(list, { inThread, open, redraw }) {
@@ -126,7 +114,6 @@ function bubble(message, options) {
       !options.compact && h("header", {}, h("b", {}, who.name), who.is_bot && h("span", { class: "badge" }, t("app")), time),
       content(message),
       files(message),
-      message.edited && !who.is_bot && h("small", { class: "edited" }, t("edited")),
       reactions(message),
       shortcuts(message),
       !options.inThread && threadLink(message, options),
@@ -168,7 +155,7 @@ function content(message) {
   const env = { look, press: (action, control) => press(place, action, control), tick: (action) => tick(place, action) };
   if (own) return h("div", { class: "content" }, blocks(message.blocks, env));
   if (message.card) return h("div", { class: "content" }, card(message.card, { ...env, key: `${model.person} ${message.ts}` }));
-  return h("div", { class: "content prose" }, message.recalled ? h("em", {}, t("recalled")) : message.post ? post(message.post, look) : message.mentions ? naming(message) : mrkdwn(message.text ?? "", look));
+  return h("div", { class: "content prose" }, message.post ? post(message.post, look) : message.mentions ? naming(message) : mrkdwn(message.text ?? "", look));
 }
 
 /** A text of Feishu, with the people whom it names. */

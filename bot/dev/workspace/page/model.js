@@ -1,6 +1,6 @@
 /* What the page knows, and how it finds out. Views read `model` and listen for the names of what changed. */
 
-import { coalesce, Feed, get, post, Refused } from "./api.js";
+import { coalesce, get, openFeed, post, Refused } from "./api.js";
 import { load, setZone } from "./words.js";
 
 const KEPT = "countersign";
@@ -182,12 +182,12 @@ async function speak(lang) {
 
 export const everything = () => Promise.all(["state", "messages", "view", "home", "mails"].map((name) => refresh[name]()));
 
-let feed = null;
+let closeFeed = null;
 
 /** Opens the live feed of the current person, closing the one before. */
 export function follow() {
-  feed?.close();
-  feed = new Feed(model.person, {
+  closeFeed?.();
+  closeFeed = openFeed(model.person, {
     frame,
     up() {
       connected(true);
@@ -201,17 +201,13 @@ export function follow() {
 
 let later = null;
 
-function othersSoon() {
+const CHANGED = { private: "messages", views: "view", mail: "mails", people: "state", channels: "state" };
+
+function frame(data) {
   later ??= setTimeout(() => {
     later = null;
     refresh.others();
   }, 700);
-}
-
-const CHANGED = { private: "messages", views: "view", mail: "mails", people: "state", channels: "state" };
-
-function frame(data) {
-  othersSoon();
   if (data.type === "log") {
     model.lines.push(data.line);
     model.lines.splice(0, model.lines.length - MOST_LINES);

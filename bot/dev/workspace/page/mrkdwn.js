@@ -90,11 +90,11 @@ function one({ code, angle: inside, bold, italic, strike }, look) {
   return h("s", {}, inline(strike, look));
 }
 
-const PARAGRAPH = { tag: "p" };
 const LINES = [
   { tag: "blockquote", mark: /^(?:&gt;|>) ?/ },
   { tag: "ul", mark: /^ {0,6}[•◦▪-] +/ },
   { tag: "ol", mark: /^ {0,3}(\d{1,4})[.)] +/ },
+  { tag: "p", mark: /^/ },
 ];
 
 /** A whole mrkdwn text: paragraphs, quotes, lists, preformatted parts. `look.bare` knows no marks, as Feishu's texts. */
@@ -111,7 +111,7 @@ export function mrkdwn(text, look) {
 function paragraphs(text, look) {
   const groups = [];
   for (const line of text === "" ? [] : text.split("\n")) {
-    const form = LINES.find(({ mark }) => mark.test(line)) ?? PARAGRAPH;
+    const form = LINES.find(({ mark }) => mark.test(line));
     const last = groups.at(-1);
     if (last?.form === form) last.lines.push(line);
     else groups.push({ form, lines: [line] });
@@ -120,9 +120,8 @@ function paragraphs(text, look) {
 }
 
 function group({ tag, mark }, lines, look) {
-  if (tag === "p") return h("p", { dir: "auto" }, inline(lines.join("\n"), look));
   const bare = lines.map((line) => line.replace(mark, ""));
-  if (tag === "blockquote") return h("blockquote", { dir: "auto" }, inline(bare.join("\n"), look));
+  if (tag === "p" || tag === "blockquote") return h(tag, { dir: "auto" }, inline(bare.join("\n"), look));
   const start = tag === "ol" ? mark.exec(lines[0])[1] : undefined;
   return h(tag, { start, dir: "auto" }, bare.map((line) => h("li", {}, inline(line, look))));
 }

@@ -6,8 +6,6 @@ let words = {};
 let locale = "zh-CN";
 let zone;
 
-const language = () => (locale.startsWith("zh") ? "zh" : "en");
-
 /** Fetches the words of one language; keeps the old ones when that fails. What a platform calls otherwise comes first. */
 export async function load(lang, platform) {
   words = await get("texts", { lang });
@@ -60,7 +58,7 @@ const DAY_MS = 86_400_000;
 export function dayName(ms, now = Date.now()) {
   if (day(ms) === day(now)) return t("today");
   if (day(ms) === day(now - DAY_MS)) return t("yesterday");
-  const year = day(ms).slice(0, 4) === day(now).slice(0, 4) || language() === "en" ? {} : { year: "numeric" };
+  const year = day(ms).slice(0, 4) === day(now).slice(0, 4) || locale === "en-GB" ? {} : { year: "numeric" };
   return format(ms, { ...year, month: "long", day: "numeric", weekday: "long" });
 }
 
