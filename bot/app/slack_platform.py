@@ -17,9 +17,10 @@ from bot.people.directory import PlatformDirectory
 from bot.people.directory_file import DirectoryFile
 from bot.people.redis_member_store import RedisMemberStore
 from bot.platforms.http_mode import open_http_server
+from bot.platforms.shared import CachingReaderClassifier
 from bot.platforms.slack import app as slack
 from bot.platforms.slack.channel import SlackChannel
-from bot.platforms.slack.channel_readers import SlackReaderClassifier
+from bot.platforms.slack.channel_readers import has_only_insiders
 from bot.platforms.slack.directory import SlackMembers
 from bot.platforms.slack.files import SlackFileSource
 from bot.platforms.slack.home_listeners import publish_home
@@ -66,7 +67,7 @@ async def open_slack(settings: Settings, services: Services, stores: Stores, tim
                 team=me.team,
                 chat=channel,
                 directory=directory,
-                reader_classifier=SlackReaderClassifier(client, directory),
+                reader_classifier=CachingReaderClassifier(partial(has_only_insiders, client, directory)),
                 file_source=SlackFileSource(client),
                 publish_home=partial(publish_home, client, channel, directory),
                 connect=connect,

@@ -31,14 +31,13 @@ from bot.platforms.slack.form_listeners import FormListeners
 from bot.platforms.slack.home_listeners import HomeListeners
 from bot.platforms.slack.listeners import SlackListeners, register_sinks
 from bot.platforms.slack.payload_shape import has_slack_shape
-from bot.platforms.slack.request_verifier import RequestVerifier
+from bot.platforms.slack.request_verifier import build_verifier
 from bot.platforms.slack.web_api import call_slack
 from bot.platforms.slack.web_client import BotIdentity, build_web_client, is_loopback_url
 
 _log = logging.getLogger(__name__)
 
 PATH = "/slack/events"
-COMMAND = "/countersign"
 DRAIN_S = 3.0
 """How long Slack waits for an acknowledgement before it sends the event again (s). A shutdown need not wait longer."""
 ACK_CHECK_S = 0.01
@@ -97,7 +96,7 @@ def build_bolt_app(
         directory=directory,
         note_changed_person=note_changed_person,
         note_activity=note_activity,
-    ).register_listeners(app, COMMAND)
+    ).register_listeners(app)
     FormListeners(client, me, intake, channel, directory).register_listeners(app)
     HomeListeners(client, me, intake, channel, directory).register_listeners(app)
     register_sinks(app)
@@ -244,5 +243,5 @@ def build_web_app(app: AsyncApp, signing_secret: str, door: IngressGate) -> web.
     if not signing_secret:
         raise SettingsError("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it.")
     application = app.web_app(path=PATH)
-    application.middlewares.append(RequestVerifier(signing_secret, door).build_middleware())
+    application.middlewares.append(build_verifier(signing_secret, door))
     return application

@@ -49,6 +49,7 @@ from bot.platforms.slack.web_client import BotIdentity
 _log = logging.getLogger(__name__)
 
 Body: TypeAlias = Mapping[str, Any]
+COMMAND = "/countersign"
 ACK_S = 3.0
 """How long Slack waits for an acknowledgement of a press, a dialog or a command (s). After that, Slack shows an error,
 whatever comes later."""
@@ -110,7 +111,7 @@ class SlackListeners:
         self._channel, self._directory = channel, directory
         self._follow_ups = FollowUps(intake.is_engaged)
 
-    def register_listeners(self, app: AsyncApp, command: str) -> None:
+    def register_listeners(self, app: AsyncApp) -> None:
         """Register the listeners for messages and presses. Forms and Home have listeners of their own. Bolt takes the
         first that fits."""
         app.middleware(self.handle_event)
@@ -121,7 +122,7 @@ class SlackListeners:
         app.action(dialogs.MORE)(self.handle_more)
         app.action(_BUTTONS)(self.handle_action)
         app.view(dialogs.CALLBACK)(self.handle_view_submission)
-        app.command(command)(self.handle_command)
+        app.command(COMMAND)(self.handle_command)
 
     # Messages
 

@@ -72,12 +72,12 @@ class LastSeenStore:
         found = await self.redis.zrevrange(self._build_seen_key("places"), 0, -1, withscores=True)
         return [(str(row[0]), float(row[1])) for row in found]
 
-    async def note_heard(self, now_ms: int, longest_ms: int) -> None:
-        """Note that the platform is heard now. If no process has heard it for longer than `longest_ms`, the gap is on
+    async def note_heard(self, now_ms: int) -> None:
+        """Note that the platform is heard now. If no process has heard it for longer than `GAP_MS`, the gap is on
         record until `close_gap`."""
         heard_key = self._build_seen_key("heard")
         heard_ms = int(await self.redis.get(heard_key) or now_ms)
-        if now_ms - heard_ms > longest_ms:
+        if now_ms - heard_ms > GAP_MS:
             await self.redis.set(self._build_seen_key("gap"), heard_ms, nx=True)
         await self.redis.set(heard_key, now_ms, px=KEPT_MS)
 
@@ -137,7 +137,7 @@ class MissedMessages:
             await asyncio.sleep(PAUSE_S)
 
     async def _look_once(self) -> None:
-        await self._store.note_heard(self._clock.now_ms(), GAP_MS)
+        await self._store.note_heard(self._clock.now_ms())
         gap_ms = await self._store.take_gap(self._process)
         if gap_ms is not None:
             try:
