@@ -37,7 +37,6 @@ from bot.core.records import ApprovalState, OpenCard, compute_seal
 from bot.core.work_items import ButtonPressed
 from bot.features.contract import Core
 from bot.features.home.open_pages import HomePlace
-from bot.features.home.operations import OperationsReader
 from bot.features.home.page import HomeBuilder
 from bot.features.home.words import describe_decision
 from bot.features.pages import Home
@@ -73,7 +72,6 @@ DECISIONS = 10
 class HomeActions(Home):
     core: Core
     builder: HomeBuilder
-    operations: OperationsReader
 
     async def build_home(self, person: str, *, is_opened: bool) -> HomeView | None:
         """The page, or None for people who are not served. `is_opened`: its person has just opened it."""
@@ -107,10 +105,8 @@ class HomeActions(Home):
                 case "decisions" | "decisions_back":
                     return await self._list_decisions(caller, press.value)
                 case "operations" if caller.person.is_administrator:
-                    lines = [
-                        *await self.operations.describe_operations(language),
-                        *await self.operations.describe_details(language),
-                    ]
+                    read = self.builder.operations
+                    lines = [*await read.describe_operations(language), *await read.describe_details(language)]
                     return HomeDialog(
                         title=translate("home.operations", language),
                         cancel=translate("card.close", language),
