@@ -50,16 +50,8 @@ async def open_slack(settings: Settings, services: Services, stores: Stores, tim
         def connect(ingress: Ingress) -> AbstractAsyncContextManager[IsConnected]:
             listeners = SlackListeners(client, me, ingress, channel, directory)
             missed_messages = MissedMessages(client, listeners, last_seen, stores.clock)
-            bolt_app = slack.build_bolt_app(
-                client,
-                me,
-                ingress,
-                channel,
-                directory,
-                signing_secret=services.signing_secret,
-                note_changed_person=directory.note_changed_person,
-                note_activity=missed_messages.note_activity,
-            )
+            secret = services.signing_secret
+            bolt_app = slack.build_bolt_app(client, me, ingress, channel, directory, listeners, secret)
             return _receive_events(settings, services, bolt_app, missed_messages, gate)
 
         try:

@@ -13,9 +13,9 @@ from bot.chat.messages import FormDialog, FormSubmission
 from bot.platforms.slack.dialogs import (
     METADATA,
     OPTION,
-    TITLE,
     VALUE,
     build_button_row,
+    build_modal,
     build_short_text,
     list_chosen_files,
     parse_view_state,
@@ -64,15 +64,7 @@ def render_form(dialog: FormDialog) -> View | None:
         blocks.append({"type": "context", "block_id": NOTES, "elements": notes})
     if dialog.more:
         blocks.append(build_button_row(dialog.more, MORE))
-    return {
-        "type": "modal",
-        "callback_id": CALLBACK,
-        "title": build_short_text(dialog.title, TITLE),
-        "submit": build_short_text(dialog.submit, TITLE),
-        "close": build_short_text(dialog.cancel, TITLE),
-        "private_metadata": metadata,
-        "blocks": blocks,
-    }
+    return build_modal(CALLBACK, dialog.title, dialog.submit, dialog.cancel, blocks, metadata)
 
 
 def render_open_button(label: str) -> list[View]:

@@ -22,9 +22,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.messages import (
     Acceptance,
     Channel,
-    ChatDirectory,
     Click,
     FormProblem,
+    HomeDialog,
     Ingress,
     Message,
     MessageRef,
@@ -33,7 +33,8 @@ from bot.chat.messages import (
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import load_sentences, translate
-from bot.platforms.shared import NOT_ACCEPTED, FollowUps, find_language, get_known_language, tell_person
+from bot.people.directory import PlatformDirectory
+from bot.platforms.shared import NOT_ACCEPTED, FollowUps, find_language, find_value, get_known_language, tell_person
 from bot.platforms.slack import dialogs, home
 from bot.platforms.slack.blocks import PAIR
 from bot.platforms.slack.files import parse_sent_files
@@ -75,19 +76,12 @@ class AckFunction(Protocol):
 
 
 class SlackListeners:
+    note_activity: Callable[[Place, str], None] = staticmethod(lambda place, at: None)
+    """Takes where and when a message or a press was accepted."""
+
     def __init__(
-        self,
-        client: AsyncWebClient,
-        me: BotIdentity,
-        intake: Ingress,
-        channel: Channel,
-        directory: ChatDirectory,
-        note_changed_person: Callable[[str], None] = lambda person: None,
-        note_activity: Callable[[Place, str], None] = lambda place, at: None,
+        self, client: AsyncWebClient, me: BotIdentity, intake: Ingress, channel: Channel, directory: PlatformDirectory
     ) -> None:
-        """`note_changed_person` takes the ids of people whose record has changed. `note_activity` takes where and when
-        a message or a press was accepted."""
-        self._note_changed_person, self._note_activity = note_changed_person, note_activity
         self._client, self._me, self._intake = client, me, intake
         self._channel, self._directory = channel, directory
         self._follow_ups = FollowUps(intake.is_engaged)
@@ -162,7 +156,7 @@ class SlackListeners:
         """Make a message durable. The two events of one mention share its place and time."""
         message = self._read_text(message, event)
         await self._intake.accept_message(message, aliases=(f"{message.place.channel}:{message.at}",))
-        self._note_activity(message.place, message.at)
+        self.note_activity(message.place, message.at)
         if known := self._directory.find_known_person(message.person):  # new people see it once they are looked up
             self._channel.show_status(message.thread_place, translate("steps.working", known.language))
 
@@ -245,7 +239,7 @@ class SlackListeners:
                 opens_dialog = click is not None and await self._intake.opens_dialog(click)
                 if click and not opens_dialog:
                     await self._intake.accept_click(click)
-                    self._note_activity(click.place, f"{time.time() - CLOCK_MARGIN_S:.6f}")
+                    self.note_activity(click.place, f"{time.time() - CLOCK_MARGIN_S:.6f}")
         except (StoreUnavailableError, ChatError) as failed:
             await self._notify_press_not_accepted(body, click, failed)
             raise
@@ -258,7 +252,8 @@ class SlackListeners:
             language, choice = await find_language(self._directory, click.person), f"choice.{click.choice}"
             known = translate(choice, language) if choice in load_sentences() else click.choice
             text, close = translate("home.pressed", language, choice=known), translate("card.close", language)
-            view = home.render_notice_modal(str((body["view"].get("title") or {}).get("text") or ""), text, close)
+            title = str(find_value(body, "view", "title", "text") or "")
+            view = home.render_home_dialog(HomeDialog(title=title, cancel=close, notice=text), language)
             try:
                 await call_slack(self._client.views_update, {"view_id": body["view"]["id"], "view": view})
             except ChatError as failed:
@@ -368,7 +363,7 @@ class SlackListeners:
         user = event.get("user")
         person = user.get("id") if isinstance(user, Mapping) else user
         if is_short_text(person):
-            self._note_changed_person(person)
+            self._directory.note_changed_person(person)
 
     # Notices to people
 

@@ -103,10 +103,12 @@ class LastSeenStore:
 
 
 class MissedMessages:
-    """Searches for missed messages after a gap. `listeners` take the messages that are found."""
+    """Searches for missed messages after a gap. `listeners` tell it of activity, and take the messages that are
+    found."""
 
     def __init__(self, client: AsyncWebClient, listeners: SlackListeners, store: LastSeenStore, clock: Clock) -> None:
         self._client, self._listeners, self._store, self._clock = client, listeners, store, clock
+        listeners.note_activity = self.note_activity
         self._calls, self._process = LocalRateLimiter(CALL_MS, CALL_BURST), secrets.token_hex(4)
         self._seen: dict[str, float] = {}
         """Activity that is not saved yet: place → time (epoch s)."""
