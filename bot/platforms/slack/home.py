@@ -23,7 +23,7 @@ from bot.platforms.slack.blocks import (
     render_context,
     render_heading,
 )
-from bot.platforms.slack.dialogs import build_modal, build_short_text, parse_view_state, render_inputs
+from bot.platforms.slack.dialogs import View, build_modal, build_short_text, parse_view_state, render_inputs
 from bot.platforms.slack.forms import render_open_button
 from bot.platforms.slack.payload_shape import is_short_text
 
@@ -34,8 +34,6 @@ MAX_BLOCKS = 100
 """Most blocks of a view."""
 MAX_BYTES = 60_000
 """Most bytes of a view, well below Slack's limit (about 250 kB)."""
-
-View = dict[str, Any]
 
 
 def render_home_view(home: HomeView, language: str, dm: str = "") -> View:
