@@ -17,7 +17,7 @@ from bot.people.directory_file import DirectoryFile
 from bot.people.redis_member_store import RedisMemberStore
 from bot.platforms.feishu.callbacks import build_callback_app
 from bot.platforms.feishu.channel import FeishuChannel
-from bot.platforms.feishu.channel_readers import FeishuReaderClassifier
+from bot.platforms.feishu.channel_readers import has_only_insiders
 from bot.platforms.feishu.client import FeishuClient, identify_bot, open_feishu_client
 from bot.platforms.feishu.connection import open_long_connection
 from bot.platforms.feishu.directory import FeishuMembers
@@ -28,6 +28,7 @@ from bot.platforms.feishu.press_listeners import PressListeners
 from bot.platforms.feishu.renewals import keep_cards_renewed
 from bot.platforms.feishu.sent_cards import SentCards
 from bot.platforms.http_mode import open_http_server
+from bot.platforms.shared import CachingReaderClassifier
 from bot.storage.stores import Stores
 
 
@@ -52,12 +53,12 @@ async def open_feishu(
         )
         spacing_ms = min(300, settings.post_spacing_ms)
         channel = FeishuChannel(client, stores.lanes, sent, directory, team=me.tenant, spacing_ms=spacing_ms)
-        readers, gate = FeishuReaderClassifier(client, tenant=me.tenant), IngressGate()
+        readers, gate = CachingReaderClassifier(partial(has_only_insiders, client, me.tenant)), IngressGate()
         publish = partial(publish_home, channel, sent, directory)
 
         def connect(ingress: Ingress) -> AbstractAsyncContextManager[IsConnected]:
             presses = PressListeners(me, ingress, channel, sent, directory, publish, gate)
-            listeners = FeishuListeners(client, me, ingress, channel, directory, readers, presses)
+            listeners = FeishuListeners(client, me, ingress, channel, directory, readers.note_changed_place, presses)
             return _receive_events(settings, client, listeners, gate)
 
         try:

@@ -17,9 +17,10 @@ from bot.people.directory import PlatformDirectory
 from bot.people.directory_file import DirectoryFile
 from bot.people.redis_member_store import RedisMemberStore
 from bot.platforms.http_mode import open_http_server
+from bot.platforms.shared import CachingReaderClassifier
 from bot.platforms.slack import app as slack
 from bot.platforms.slack.channel import SlackChannel
-from bot.platforms.slack.channel_readers import SlackReaderClassifier
+from bot.platforms.slack.channel_readers import has_only_insiders
 from bot.platforms.slack.directory import SlackMembers
 from bot.platforms.slack.files import SlackFileSource
 from bot.platforms.slack.home_listeners import publish_home
@@ -49,16 +50,8 @@ async def open_slack(settings: Settings, services: Services, stores: Stores, tim
         def connect(ingress: Ingress) -> AbstractAsyncContextManager[IsConnected]:
             listeners = SlackListeners(client, me, ingress, channel, directory)
             missed_messages = MissedMessages(client, listeners, last_seen, stores.clock)
-            bolt_app = slack.build_bolt_app(
-                client,
-                me,
-                ingress,
-                channel,
-                directory,
-                signing_secret=services.signing_secret,
-                note_changed_person=directory.note_changed_person,
-                note_activity=missed_messages.note_activity,
-            )
+            secret = services.signing_secret
+            bolt_app = slack.build_bolt_app(client, me, ingress, channel, directory, listeners, secret)
             return _receive_events(settings, services, bolt_app, missed_messages, gate)
 
         try:
@@ -66,7 +59,7 @@ async def open_slack(settings: Settings, services: Services, stores: Stores, tim
                 team=me.team,
                 chat=channel,
                 directory=directory,
-                reader_classifier=SlackReaderClassifier(client, directory),
+                reader_classifier=CachingReaderClassifier(partial(has_only_insiders, client, directory)),
                 file_source=SlackFileSource(client),
                 publish_home=partial(publish_home, client, channel, directory),
                 connect=connect,

@@ -9,11 +9,11 @@ from datetime import datetime
 from bot.agent.limits import StopReason
 from bot.chat.messages import Message, Place, Post
 from bot.chat.platform import Platform
-from bot.conversation.turn_context import TurnContext, Turns, load_open_cards
+from bot.conversation.turn_context import TurnContext, Turns
 from bot.core import logs
 from bot.core.disclosure import Disclosure, can_show_in, decide_channel_disclosure
 from bot.core.errors import ChatError, ChatRefusedError, PlaceClosedError
-from bot.core.i18n import render_receipt_line, render_value, translate
+from bot.core.i18n import render_receipt_line, translate
 from bot.core.records import Run, RunResult
 from bot.queue.lanes import LaneItem, Lease
 from tools.cards.fields import describe_files
@@ -38,18 +38,12 @@ class DeliveryResult:
 
 async def post_run_result(turns: Turns, context: TurnContext, result: RunResult, wait_ms: int | None) -> DeliveryResult:
     """Post the answer, in the conversation if everything that the run has seen may be shown there. Under it stand
-    the receipt, the cards that nobody has pressed, the lines of features, and files that led to nothing yet."""
+    the receipt, the lines of features, and files that led to nothing yet."""
     run, language, keeper = context.run, context.run.language, turns.stores.files.keeper
     place = run.message.place
     here = await can_show_in(turns.platform, place, get_result_privacy(run, result))
     in_channel = here and not place.direct
     post = render_result(run, result, in_channel=in_channel)
-    if not run.receipt_lines:  # an answer could say of such a card that it is done
-        open_cards = await load_open_cards(turns.stores, run.message, context.conversation.waiting)
-        cards = [one for one in open_cards if one.place == place or not in_channel]
-        if titles := " · ".join(render_value(one.proposal.get_title_for(one.owner), language) for one in cards):
-            waiting = translate("receipt.open_cards", language, titles=titles)
-            post = replace(post, receipt=f"{post.receipt}\n{waiting}")
     post = await turns.features.complete_answer(run, result, post, here)
     sent, waiting_files = {one.id for one in run.message.files}, context.conversation.waiting_files
     if left := [one for one in keeper.list_usable_files(run, waiting_files) if one.id in sent]:

@@ -53,7 +53,8 @@ async def notify_writer(core: Core, lease: Lease, change: MessageChanged) -> Seq
         lease.lane, f"message.{code}", run=run.id, person=run.message.person, channel=message.place.channel
     )
     if not change.is_deleted:
-        now = {"text": message.text, "unread": message.unread, "files": message.files}
+        files = tuple(one for one in message.files if one.id not in run.used_files)  # others are on a request already
+        now = {"text": message.text, "unread": message.unread, "files": files}
         run.changed_message = run.message.model_copy(update={"id": f"{CHANGED}{run.id}", **now})
     return [*core.stores.runs.build_save_writes(run), journal_write]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Literal
 
@@ -81,9 +80,8 @@ async def draft_suggestion(core: Core, lease: Lease, advise: DraftSuggestion) ->
     language = await get_person_language(core.platform.directory, proposal.deciders[0])
     author = await get_person_name(core.platform.directory, proposal.requester or "", language)
     model = MeteredModel(core.model.endpoint)
-    suggestion = await Suggester(model, core.tool_services.handbook).request_suggestion(
-        describe_card_fields(proposal.fields, language), author, language
-    )
+    facts = describe_card_fields(proposal.fields, language)
+    suggestion = await request_suggestion(model, core.tool_services.handbook, facts, author, language)
     usage_writes = core.stores.spending.build_usage_writes(
         lease.lane, SYSTEM, map(core.model.prices.compute_usage, model.replies)
     )
@@ -139,35 +137,32 @@ class Suggestion(BaseModel):
         return " · ".join(shorten_text(reason, MAX_REASON) for reason in self.reasons[:MAX_REASONS])
 
 
-@dataclass(frozen=True, slots=True)
-class Suggester:
-    model: Model
-    handbook: Handbook = field(default_factory=Handbook)
-    timeout_s: float = 20.0
-
-    async def request_suggestion(
-        self, facts: Sequence[tuple[str, str]], author: str, language: str
-    ) -> Suggestion | None:
-        """The model's suggestion on a request, given as (label, value) pairs. None if there is no usable one in
-        time."""
-        told = "\n".join(f"{label}: {value}" for label, value in facts)[:MAX_REQUEST_LENGTH]
-        content = f'<message from="{quote_name(author)}">\n{escape_tags(told)}\n</message>'
-        try:
-            async with asyncio.timeout(self.timeout_s):
-                handbook = await self.handbook.quote_relevant_sections(
-                    "\n".join(value for _, value in facts), MAX_HANDBOOK_LENGTH
-                )
-                rules = RULES.format(most=MAX_REASONS, language=translate("language.in_english", language))
-                rules += HANDBOOK + handbook if handbook else ""
-                messages = [dump_message("system", rules), dump_message("user", content)]
-                reply = await self.model.request_reply(messages, "", timeout_s=self.timeout_s)
-        except HandbookError as wrong:
-            log.warning("advice.none", error=str(wrong))
-            return None
-        except (ModelUnavailableError, ModelRejectedError, TimeoutError) as error:
-            log.info("advice.none", error=type(error).__name__)
-            return None
-        return parse_suggestion(reply)
+async def request_suggestion(
+    model: Model,
+    handbook: Handbook,
+    facts: Sequence[tuple[str, str]],
+    author: str,
+    language: str,
+    timeout_s: float = 20.0,
+) -> Suggestion | None:
+    """The model's suggestion on a request, given as (label, value) pairs. None if there is no usable one in time."""
+    told = "\n".join(f"{label}: {value}" for label, value in facts)[:MAX_REQUEST_LENGTH]
+    content = f'<message from="{quote_name(author)}">\n{escape_tags(told)}\n</message>'
+    try:
+        async with asyncio.timeout(timeout_s):
+            values = "\n".join(value for _, value in facts)
+            relevant = await handbook.quote_relevant_sections(values, MAX_HANDBOOK_LENGTH)
+            rules = RULES.format(most=MAX_REASONS, language=translate("language.in_english", language))
+            rules += HANDBOOK + relevant if relevant else ""
+            messages = [dump_message("system", rules), dump_message("user", content)]
+            reply = await model.request_reply(messages, "", timeout_s=timeout_s)
+    except HandbookError as wrong:
+        log.warning("advice.none", error=str(wrong))
+        return None
+    except (ModelUnavailableError, ModelRejectedError, TimeoutError) as error:
+        log.info("advice.none", error=type(error).__name__)
+        return None
+    return parse_suggestion(reply)
 
 
 def parse_suggestion(reply: ModelReply) -> Suggestion | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Literal
 
@@ -12,7 +13,7 @@ from bot.features.contract import Core, Feature, Work
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Set, Write
 from tools.people.names import choose_name
-from tools.spec import StoredModel
+from tools.spec import StoredModel, ToolError
 
 MAX_PROMPTS = 4
 EMPLOYEE_PROMPTS = ("leave", "expense", "requests", "balance")
@@ -52,9 +53,11 @@ async def list_prompts(core: Core, person: str) -> Sequence[SuggestedPrompt]:
     caller = await core.platform.directory.find_caller(person)
     if caller is None:
         return ()
-    todo = await core.tool_services.engine.list_todo_tasks(person, core.stores.clock.today(), 1)
+    waiting = 0
+    with suppress(ToolError):  # the engine cannot be asked
+        waiting = (await core.tool_services.engine.list_todo_tasks(person, core.stores.clock.today(), 1)).total_count
     names = [
-        *(["tasks"] if todo.total_count else []),
+        *(["tasks"] if waiting else []),
         *(["settings"] if caller.person.is_administrator else []),
         *EMPLOYEE_PROMPTS,
     ]

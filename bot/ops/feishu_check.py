@@ -9,10 +9,11 @@ from uuid import uuid4
 from bot.app.services import FeishuApp
 from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
+from bot.platforms.feishu.cards import build_button, build_card, build_text
 from bot.platforms.feishu.channel import encode_content
 from bot.platforms.feishu.client import FeishuClient, identify_bot, open_feishu_client
 from bot.platforms.feishu.connection import explain_refusal
-from bot.platforms.feishu.values import CancelValue, build_value
+from bot.platforms.feishu.values import CancelValue
 from bot.platforms.shared import list_mappings
 from tools.platform_ids import PERSON_ID
 
@@ -80,20 +81,9 @@ async def _check_scopes(client: FeishuClient) -> Finding:
 async def send_test_card(app: FeishuApp, person: str) -> Finding:
     """Send a person (open_id or e-mail address) a card with a button. The running bot rewrites it when it is pressed,
     and nothing else happens. Raises `ChatError`."""
-    words = {name: f"{translate(f'feishu_check.{name}', 'zh')} · {translate(f'feishu_check.{name}', 'en')}"
-             for name in ("title", "text", "button")}  # fmt: skip
-    button = {
-        "tag": "button",
-        "type": "primary",
-        "text": {"tag": "plain_text", "content": words["button"]},
-        "behaviors": [{"type": "callback", "value": build_value(CancelValue(title=words["title"]))}],
-    }
-    card = {
-        "schema": "2.0",
-        "config": {"update_multi": True, "enable_forward": False},
-        "header": {"title": {"tag": "plain_text", "content": words["title"]}},
-        "body": {"elements": [{"tag": "markdown", "content": words["text"]}, button]},
-    }
+    words = [[translate(f"feishu_check.{name}", one) for one in ("zh", "en")] for name in ("title", "text", "button")]
+    title, text, label = map(" · ".join, words)
+    card = build_card(title, [build_text(text), build_button(label, "primary", CancelValue(title=title))], title)
     kind = "open_id" if PERSON_ID.fullmatch(person) else "email"
     body = {"receive_id": person, "msg_type": "interactive", "content": encode_content(card), "uuid": uuid4().hex}
     async with open_feishu_client(app.app_id, app.secret, app.url) as client:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -197,15 +198,8 @@ async def _drop_answered_messages(scripts: ScriptRunner, answered_runs: set[str]
     count = 0
     async for inbox, rows in stream_waiting_items(scripts):
         for row in rows:
-            if _find_run(scripts, row) in answered_runs:
-                count += int(await scripts.redis.lrem(inbox, 1, row))
+            with suppress(ValidationError):  # every other item
+                message = MessageReceived.model_validate_json(split_stored_item(row)[1]).message
+                if derive_run_id(scripts.keys, message) in answered_runs:
+                    count += int(await scripts.redis.lrem(inbox, 1, row))
     return count
-
-
-def _find_run(scripts: ScriptRunner, row: str) -> str:
-    """Return the id of the run that a stored item begins, if the item is a message."""
-    try:
-        message = MessageReceived.model_validate_json(split_stored_item(row)[1]).message
-    except ValidationError:
-        return ""
-    return derive_run_id(scripts.keys, message)

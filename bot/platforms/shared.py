@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -193,18 +192,17 @@ class CachedReaders:
     expires_s: float
 
 
-class CachingReaderClassifier(ABC):
+class CachingReaderClassifier:
     """Implements `bot.chat.messages.ReaderClassifier`. An unknown answer (a missing scope, too many members, a failed
-    call) counts as outside, and the bot then only points to DMs."""
+    call) counts as outside, and the bot then only points to DMs. `has_only_insiders` tells of a channel whether every
+    member certainly belongs to the company, and raises `ChatError`."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(
+        self, has_only_insiders: Callable[[str], Awaitable[bool]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._has_only_insiders, self._clock = has_only_insiders, clock
         self._found: dict[str, CachedReaders] = {}
         self._looking = WeakValueDictionary[str, asyncio.Lock]()
-
-    @abstractmethod
-    async def has_only_insiders(self, channel: str) -> bool:
-        """Return whether every member certainly belongs to the company. Raises `ChatError`."""
 
     def note_changed_place(self, channel: str) -> None:
         """Note that, as the platform says, the members or the settings of a place have changed."""
@@ -225,7 +223,7 @@ class CachingReaderClassifier(ABC):
                 self._found.clear()
             unclear = self._found[place.channel] = CachedReaders(readers, self._clock())
             try:
-                if await self.has_only_insiders(place.channel):
+                if await self._has_only_insiders(place.channel):
                     readers = ChannelReaders.INSIDE
             except ChatUnavailableError:
                 cached_s = 0.0

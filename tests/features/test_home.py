@@ -19,9 +19,11 @@ from bot.platforms.slack.home import render_home_dialog, render_home_view
 from tests.harness.corpus import corpus
 from tests.harness.engines import StartEngine
 from tests.harness.memory_bot import Bot
+from tests.harness.memory_platform import DM
 from tests.linear.pace import measure_pace
 from tests.tools.office import TAXI
 from tests.tools.workflow.remote.company import DESK, LI, world_of
+from tools.spec import ToolError
 from tools.workflow.engine.commands import DecideCommand
 from tools.workflow.engine.state import Decision, Delegation
 from tools.workflow.remote.api import EngineName
@@ -141,6 +143,21 @@ async def test_every_dialog_of_home_is_one_slack_takes_and_says_what_it_is(redis
             if view.get("submit"):
                 assert view["submit"]["text"] not in ("提交", "Submit", "OK", "确定"), "the outcome's verb"
             View(**{key: one for key, one in view.items() if key != "callback_id"}).validate_json()
+
+
+async def test_a_press_is_answered_while_the_engine_cannot_be_asked(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def be_away(*asked: object) -> object:
+        raise ToolError("engine_down", "away")
+
+    bot = Bot(redis)
+    monkeypatch.setattr(bot.engine, "list_recent_decisions", be_away)
+    monkeypatch.setattr(bot.engine, "list_todo_tasks", be_away)
+    press = HomePress(id="t", person="U1", action="decisions", value="0")
+    dialog = await bot.ingress.features.home.handle_press(press)
+    assert dialog is not None and not dialog.submit and "流程引擎" in dialog.notice
+    assert await bot.ingress.welcome_person("U1", DM), "and whoever opens their DM still sees what they could write"
 
 
 @pytest.mark.parametrize("kind", ["operaton", "flowable"])

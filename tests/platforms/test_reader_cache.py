@@ -14,7 +14,7 @@ REFUSED, AWAY = ChatRefusedError("missing_scope", "info"), ChatUnavailableError(
 
 class Readers(CachingReaderClassifier):
     def __init__(self) -> None:
-        super().__init__(lambda: self.now)
+        super().__init__(self.has_only_insiders, lambda: self.now)
         self.now, self.asked = 0.0, 0
         self.answer: bool | ChatError = True
         self.meanwhile: Callable[[], None] = lambda: None

@@ -29,33 +29,28 @@ ORPHAN_S = 3_600.0
 """Age at which bytes without a record are deleted (s); the record of younger bytes may be on its way."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileCopier:
-    core: Core
-    files: FileStore
-
-    async def show_files(self, lease: Lease, work: ShowFiles) -> Sequence[Write]:
-        """Post the files under the card, in its reader's DM. Under a card in any other place, nothing is posted."""
-        caller = await self.core.platform.directory.find_caller(work.person)
-        direct = await self.core.platform.chat.open_dm(work.person) if caller else None
-        if caller is None or direct is None or direct.channel != work.card.channel:
-            return []
-        found = [(one, await self.files.load_content(one.sha256)) for one in work.files]
-        there = [(one.name, content) for one, content in found if content is not None]
-        deleted, language = [one for one, content in found if content is None], caller.person.language
-        comment = translate("file.attached", language, request=work.subject.rpartition("-")[0] or work.subject)
-        if deleted:
-            comment += "\n" + translate("file.deleted", language, files=choose_words(describe_files(deleted), language))
-        place = direct.model_copy(update={"thread": work.card.ts})
-        if there:
-            await self.core.platform.chat.upload_files(
-                place, there, comment=comment, key=f"files:{work.card.ts}", again=lease.item.is_redelivery
-            )
-        return [
-            self.core.stores.journal.build_record_write(
-                lease.lane, "files.shown", person=work.person, channel=direct.channel, text=work.subject
-            )
-        ]
+async def show_files(core: Core, files: FileStore, lease: Lease, work: ShowFiles) -> Sequence[Write]:
+    """Post the files under the card, in its reader's DM. Under a card in any other place, nothing is posted."""
+    caller = await core.platform.directory.find_caller(work.person)
+    direct = await core.platform.chat.open_dm(work.person) if caller else None
+    if caller is None or direct is None or direct.channel != work.card.channel:
+        return []
+    found = [(one, await files.load_content(one.sha256)) for one in work.files]
+    there = [(one.name, content) for one, content in found if content is not None]
+    deleted, language = [one for one, content in found if content is None], caller.person.language
+    comment = translate("file.attached", language, request=work.subject.rpartition("-")[0] or work.subject)
+    if deleted:
+        comment += "\n" + translate("file.deleted", language, files=choose_words(describe_files(deleted), language))
+    place = direct.model_copy(update={"thread": work.card.ts})
+    if there:
+        await core.platform.chat.upload_files(
+            place, there, comment=comment, key=f"files:{work.card.ts}", again=lease.item.is_redelivery
+        )
+    return [
+        core.stores.journal.build_record_write(
+            lease.lane, "files.shown", person=work.person, channel=direct.channel, text=work.subject
+        )
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
-"""Lines under an answer, beside its receipt: the present state of each request that the answer names or the run has
-changed, the calls with consequences that were asked for and led to nothing, and the people whom a name may mean."""
+"""Lines under an answer, beside its receipt: the cards that nobody has pressed, the present state of each request that
+the answer names or the run has changed, the calls with consequences that were asked for and led to nothing, and the
+people whom a name may mean."""
 
 from __future__ import annotations
 
@@ -15,11 +16,13 @@ from bot.agent.tool_executor import CALL_MISTAKES
 from bot.approvals.render import render_person
 from bot.chat.messages import ChatDirectory, NamedPeople, Post
 from bot.conversation.progress import SUBJECT_MAX, describe_action
+from bot.conversation.turn_context import load_open_cards
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
-from bot.core.i18n import load_sentences, render_receipt_line, translate
+from bot.core.i18n import load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Run, RunResult
 from bot.core.run_state import CallRecord, CallStatus, RunState
 from bot.features.contract import Core, Feature
+from bot.features.greetings import is_small_talk
 from tools.people.identities import identify_people
 from tools.people.names import get_person_name
 from tools.platform_ids import PERSON_ID
@@ -41,7 +44,14 @@ async def add_footnotes(core: Core, run: Run, result: RunResult, post: Post, is_
     caller, language = await core.platform.directory.find_caller(run.message.person), run.language
     if caller is None:
         return post
-    is_in_channel, lines = is_here and not run.message.place.direct, [post.receipt]
+    place, lines = run.message.place, [post.receipt]
+    is_in_channel = is_here and not place.direct
+    if not (run.receipt_lines or is_small_talk(run, result)):  # an answer could say of such a card that it is done
+        waiting = (await core.stores.runs.load_conversation(place.conversation, core.stores.history)).waiting
+        cards = await load_open_cards(core.stores, run.message, waiting)
+        shown = [one.proposal.get_title_for(one.owner) for one in cards if one.place == place or not is_in_channel]
+        if titles := " · ".join(render_value(one, language) for one in shown):
+            lines.append(translate("receipt.open_cards", language, titles=titles))
     use = ToolContext(core.tool_services, caller, core.stores.clock.today(caller.person.zone))
     calls = zip(run.state.calls, list_call_results(run.state), strict=True)
     changed = [found for call, found in calls if call.approval and call.status is CallStatus.SUCCEEDED]

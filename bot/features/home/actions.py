@@ -37,7 +37,6 @@ from bot.core.records import ApprovalState, OpenCard, compute_seal
 from bot.core.work_items import ButtonPressed
 from bot.features.contract import Core
 from bot.features.home.open_pages import HomePlace
-from bot.features.home.operations import OperationsReader
 from bot.features.home.page import HomeBuilder
 from bot.features.home.words import describe_decision
 from bot.features.pages import Home
@@ -73,7 +72,6 @@ DECISIONS = 10
 class HomeActions(Home):
     core: Core
     builder: HomeBuilder
-    operations: OperationsReader
 
     async def build_home(self, person: str, *, is_opened: bool) -> HomeView | None:
         """The page, or None for people who are not served. `is_opened`: its person has just opened it."""
@@ -88,35 +86,36 @@ class HomeActions(Home):
         caller = await self.core.platform.directory.find_caller(press.person)
         if caller is None:
             return None
-        match press.action:
-            case "turn" | "turn_back":
-                name, _, skip = press.value.partition(".")
-                place = await self.builder.pages.load_place(press.person) or HomePlace()
-                if name in ("tasks", "requests") and skip.isascii() and skip.isdecimal():
-                    turned = place.model_copy(update={name: min(int(skip), 1_000_000)})
-                    await self.builder.pages.save_place(press.person, turned)
-                return None
-            case "open":
-                return await self._open_card(caller, press.value)
-            case "set_absence":
-                return self._build_absence_form(caller)
-            case "settings":
-                return await self._build_settings_form(caller)
-            case "decisions" | "decisions_back":
-                return await self._list_decisions(caller, press.value)
-            case "operations" if caller.person.is_administrator:
-                language = caller.person.language
-                lines = [
-                    *await self.operations.describe_operations(language),
-                    *await self.operations.describe_details(language),
-                ]
-                return HomeDialog(
-                    title=translate("home.operations", language),
-                    cancel=translate("card.close", language),
-                    card=Card("", lead="\n\n".join(lines)),
-                )
-            case action if action in PROPOSALS:
-                return await self._propose(caller, action, press.value, {})
+        language = caller.person.language
+        try:
+            match press.action:
+                case "turn" | "turn_back":
+                    name, _, skip = press.value.partition(".")
+                    place = await self.builder.pages.load_place(press.person) or HomePlace()
+                    if name in ("tasks", "requests") and skip.isascii() and skip.isdecimal():
+                        turned = place.model_copy(update={name: min(int(skip), 1_000_000)})
+                        await self.builder.pages.save_place(press.person, turned)
+                    return None
+                case "open":
+                    return await self._open_card(caller, press.value)
+                case "set_absence":
+                    return self._build_absence_form(caller)
+                case "settings":
+                    return await self._build_settings_form(caller)
+                case "decisions" | "decisions_back":
+                    return await self._list_decisions(caller, press.value)
+                case "operations" if caller.person.is_administrator:
+                    read = self.builder.operations
+                    lines = [*await read.describe_operations(language), *await read.describe_details(language)]
+                    return HomeDialog(
+                        title=translate("home.operations", language),
+                        cancel=translate("card.close", language),
+                        card=Card("", lead="\n\n".join(lines)),
+                    )
+                case action if action in PROPOSALS:
+                    return await self._propose(caller, action, press.value, {})
+        except ToolError as error:  # the engine cannot be asked
+            return _build_notice(translate("home.title", language), render_value(error.note, language), language)
         log.warning("home.unknown_press", action=press.action[:40], person=press.person)
         return None
 

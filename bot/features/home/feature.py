@@ -21,6 +21,6 @@ def build(core: Core) -> Feature:
     pages = HomeStore(core.stores.redis, core.stores.keys)
     builder = HomeBuilder(core=core, pages=pages, operations=operations)
     return Feature(
-        home=HomeActions(core=core, builder=builder, operations=operations),
+        home=HomeActions(core=core, builder=builder),
         jobs=(HomeRefresher(core, pages, builder.build_home).refresh_changed_homes,),
     )

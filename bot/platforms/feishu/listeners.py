@@ -16,7 +16,6 @@ from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
 from bot.people.directory import PlatformDirectory
 from bot.platforms.feishu.channel import FeishuChannel
-from bot.platforms.feishu.channel_readers import FeishuReaderClassifier
 from bot.platforms.feishu.client import FeishuBot, FeishuClient
 from bot.platforms.feishu.connection import PRESS
 from bot.platforms.feishu.files import find_message, read_bundle
@@ -40,7 +39,8 @@ class FeishuListeners:
     intake: Ingress
     channel: FeishuChannel
     directory: PlatformDirectory
-    readers: FeishuReaderClassifier
+    note_changed_place: Callable[[str], None]
+    """Takes chats whose members or settings have changed."""
     presses: PressListeners
     _recent: dict[str, tuple[str, Place]] = field(default_factory=dict)
     """Message id → its writer and place, as the verified event said."""
@@ -203,7 +203,7 @@ class FeishuListeners:
 
     async def handle_changed_chat(self, id: str, event: Event) -> None:
         if is_short_text(chat := event.get("chat_id")):
-            self.readers.note_changed_place(chat)
+            self.note_changed_place(chat)
 
     async def handle_changed_person(self, id: str, event: Event) -> None:
         """Look up a person whose record has changed. The event's own data about them is not relied on."""

@@ -9,13 +9,10 @@ from typing import Any
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import Place, SessionStatus, SuggestedPrompt
-from bot.core import logs
 from bot.core.errors import ChatError, ChatUnavailableError, PlaceClosedError
 from bot.platforms.shared import LatestCalls, LocalRateLimiter, OptionalFeature, Thread
 from bot.platforms.slack.text import truncate_text
 from bot.platforms.slack.web_api import Method, call_slack
-
-log = logs.get_logger(__name__)
 
 PROMPTS, PROMPT_TITLE, SESSION_TITLE = 4, 75, 200
 """Most suggested prompts, and UTF-16 units of a prompt's title and of a session's title."""
@@ -86,7 +83,3 @@ class AgentView:
         except ChatError as refused:
             if refused.code not in PLACE_ERRORS:
                 feature.record_refusal(refused.code)
-
-    async def close(self) -> None:
-        """End the sending at the end of the process."""
-        await self._session_calls.close()

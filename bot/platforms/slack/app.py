@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -21,7 +21,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.messages import Channel, ChatDirectory, Ingress, Place
+from bot.chat.messages import Channel, ChatDirectory, Ingress
 from bot.chat.platform import IngressGate
 from bot.core import metrics
 from bot.core.cancellation import cancel_and_wait
@@ -31,14 +31,13 @@ from bot.platforms.slack.form_listeners import FormListeners
 from bot.platforms.slack.home_listeners import HomeListeners
 from bot.platforms.slack.listeners import SlackListeners, register_sinks
 from bot.platforms.slack.payload_shape import has_slack_shape
-from bot.platforms.slack.request_verifier import RequestVerifier
+from bot.platforms.slack.request_verifier import build_verifier
 from bot.platforms.slack.web_api import call_slack
 from bot.platforms.slack.web_client import BotIdentity, build_web_client, is_loopback_url
 
 _log = logging.getLogger(__name__)
 
 PATH = "/slack/events"
-COMMAND = "/countersign"
 DRAIN_S = 3.0
 """How long Slack waits for an acknowledgement before it sends the event again (s). A shutdown need not wait longer."""
 ACK_CHECK_S = 0.01
@@ -61,13 +60,10 @@ def build_bolt_app(
     intake: Ingress,
     channel: Channel,
     directory: ChatDirectory,
-    *,
+    listeners: SlackListeners,
     signing_secret: str = "",
-    note_changed_person: Callable[[str], None] = lambda person: None,
-    note_activity: Callable[[Place, str], None] = lambda place, at: None,
 ) -> AsyncApp:
-    """Build the app with all listeners. `signing_secret` is needed in HTTP mode only. `note_changed_person` and
-    `note_activity` are those of `SlackListeners`."""
+    """Build the app with all listeners. `signing_secret` is needed in HTTP mode only."""
 
     async def build_authorize_result() -> AuthorizeResult:
         """Return the identity known since the start. Bolt's own look-up acknowledges events when it fails, and so loses
@@ -89,15 +85,7 @@ def build_bolt_app(
         )
     finally:
         os.environ.update(hidden)
-    SlackListeners(
-        client=client,
-        me=me,
-        intake=intake,
-        channel=channel,
-        directory=directory,
-        note_changed_person=note_changed_person,
-        note_activity=note_activity,
-    ).register_listeners(app, COMMAND)
+    listeners.register_listeners(app)
     FormListeners(client, me, intake, channel, directory).register_listeners(app)
     HomeListeners(client, me, intake, channel, directory).register_listeners(app)
     register_sinks(app)
@@ -244,5 +232,5 @@ def build_web_app(app: AsyncApp, signing_secret: str, door: IngressGate) -> web.
     if not signing_secret:
         raise SettingsError("SLACK_SIGNING_SECRET is missing: HTTP mode verifies every request with it.")
     application = app.web_app(path=PATH)
-    application.middlewares.append(RequestVerifier(signing_secret, door).build_middleware())
+    application.middlewares.append(build_verifier(signing_secret, door))
     return application

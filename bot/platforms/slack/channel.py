@@ -35,27 +35,21 @@ MISSING_THREAD_ERRORS = frozenset({"cannot_reply_to_message", "thread_not_found"
 """Errors that mean that the author has deleted the first message of the thread."""
 _UNFURLED = {"unfurl_links": False, "unfurl_media": False}
 """No previews, because a preview would fetch a page that a text links to."""
+BURST = 4
+"""Posts at once in one channel after a pause."""
 UPDATE_MS, UPDATE_BURST = 1_200, 10
 """Rate of chat.update, which is tier 3: 50 per minute and workspace. Each process keeps this rate for itself. If
 several processes together are faster, Slack answers 429 with a time, and they wait that long."""
 
 
 class SlackChannel(AgentView):
-    """Implements `bot.chat.messages.Channel`. Posts in one Slack channel keep `spacing_ms` apart after `burst`."""
+    """Implements `bot.chat.messages.Channel`. Posts in one Slack channel keep `spacing_ms` apart after `BURST`."""
 
     def __init__(
-        self,
-        client: AsyncWebClient,
-        limits: SharedRateLimiter,
-        *,
-        team: str,
-        bot: str,
-        spacing_ms: int = 1_050,
-        burst: int = 4,
+        self, client: AsyncWebClient, limits: SharedRateLimiter, *, team: str, bot: str, spacing_ms: int = 1_050
     ) -> None:
         super().__init__(client)
-        self._limits, self._team, self._bot = limits, team, bot
-        self._spacing_ms, self._burst = spacing_ms, burst
+        self._limits, self._team, self._bot, self._spacing_ms = limits, team, bot, spacing_ms
         self._updates = LocalRateLimiter(UPDATE_MS, UPDATE_BURST)
         self._directs: dict[str, str] = {}
         self._statuses, self._status_feature = LatestCalls(self._set_status), OptionalFeature("statuses")
@@ -176,7 +170,7 @@ class SlackChannel(AgentView):
 
     async def stop_statuses(self) -> None:
         """End the sending at the end of the process. Statuses that are not on their way yet are not sent."""
-        await self.close()
+        await self._session_calls.close()
         await self._statuses.close()
 
     async def upload_picture(
@@ -225,7 +219,7 @@ class SlackChannel(AgentView):
 
     def find_rate_slot(self, place: Place) -> RateSlot:
         """Return the rate limit of a channel's posts. Slack says about one per second, with short bursts."""
-        return RateSlot(f"slack:{self._team}:{place.channel}", self._spacing_ms, self._burst)
+        return RateSlot(f"slack:{self._team}:{place.channel}", self._spacing_ms, BURST)
 
     async def _find_posted_parts(self, place: Place, key: str) -> dict[int, str]:
         """Find our messages with this key: part → ts."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.chat.messages import ChatDirectory
-from bot.platforms.shared import CachingReaderClassifier
 from bot.platforms.slack.web_api import call_slack, get_next_cursor, stream_pages
 
 PAGE, PAGES = 200, 10
@@ -15,23 +14,16 @@ SHARED_FLAGS = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared", "is_s
 (https://docs.slack.dev/reference/objects/conversation-object)."""
 
 
-class SlackReaderClassifier(CachingReaderClassifier):
-    """Needs `channels:read` and `groups:read`."""
-
-    def __init__(self, client: AsyncWebClient, directory: ChatDirectory) -> None:
-        super().__init__()
-        self._client, self._directory = client, directory
-
-    async def has_only_insiders(self, channel: str) -> bool:
-        answer = await call_slack(self._client.conversations_info, {"channel": channel})
-        about = answer.get("channel") or {}
-        if not about or any(about.get(sign) for sign in SHARED_FLAGS):
-            return False
-        members, is_whole = list[str](), False
-        where = {"channel": channel, "limit": PAGE}
-        async for page in stream_pages(self._client.conversations_members, where, PAGES):
-            members += map(str, page.get("members") or ())
-            is_whole = not get_next_cursor(page)
-        if not is_whole:
-            members.append("")  # stands for members beyond the last page that is read
-        return bool(members) and all([bool(one) and await self._directory.is_inside(one) for one in members])
+async def has_only_insiders(client: AsyncWebClient, directory: ChatDirectory, channel: str) -> bool:
+    """See `CachingReaderClassifier`. Needs `channels:read` and `groups:read`."""
+    answer = await call_slack(client.conversations_info, {"channel": channel})
+    about = answer.get("channel") or {}
+    if not about or any(about.get(sign) for sign in SHARED_FLAGS):
+        return False
+    members, is_whole = list[str](), False
+    where = {"channel": channel, "limit": PAGE}
+    async for page in stream_pages(client.conversations_members, where, PAGES):
+        members += map(str, page.get("members") or ())
+        is_whole = not get_next_cursor(page)
+    # Members beyond the last page that is read are not known.
+    return is_whole and bool(members) and all([bool(one) and await directory.is_inside(one) for one in members])

@@ -63,15 +63,15 @@ def render_modal(dialog: Dialog, page: int = 0, values: Mapping[str, str] | None
     about |= {"place": dialog.place.model_dump(), "card": dialog.card.model_dump() if dialog.card else None}
     about |= {"page": page, "values": dict(values or {})} if page else {}
     about |= {"kept": dict(dialog.kept)} if dialog.kept else {}
-    return {
-        "type": "modal",
-        "callback_id": CALLBACK,
-        "title": build_short_text(dialog.title, TITLE),
-        "submit": build_short_text(dialog.submit, TITLE),
-        "close": build_short_text(dialog.cancel, TITLE),
-        "private_metadata": json.dumps(about, ensure_ascii=False),
-        "blocks": blocks,
-    }
+    metadata = json.dumps(about, ensure_ascii=False)
+    return build_modal(CALLBACK, dialog.title, dialog.submit, dialog.cancel, blocks, metadata)
+
+
+def build_modal(callback: str, title: str, submit: str | None, close: str, blocks: list[View], metadata: str) -> View:
+    """Build a modal, without `submit` if it asks for nothing. `metadata` comes back with its input."""
+    shown = {"title": title, "submit": submit, "close": close}
+    labels = {name: build_short_text(text, TITLE) for name, text in shown.items() if text is not None}
+    return {"type": "modal", "callback_id": callback, **labels, "private_metadata": metadata, "blocks": blocks}
 
 
 def build_button_row(label: str, action: str) -> View:

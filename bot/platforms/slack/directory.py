@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -15,9 +16,9 @@ from bot.core.errors import ChatError
 from bot.people.member_cache import Member, MemberFacts
 from bot.people.member_store import MemberRecord, UserProfile
 from bot.platforms.slack.members import list_member_names
-from bot.platforms.slack.profiles import load_profiles
 from bot.platforms.slack.web_api import Method, call_slack, get_next_cursor
-from tools.characters import clean_name
+from tools.characters import clean_name, replace_surrogates
+from tools.people.names import fold_text
 
 PAGE = 1_000
 """Members per page, the most that `users.list` gives. The method may be called 20 times a minute (Tier 2)."""
@@ -31,6 +32,12 @@ _USED = (
     *ADMIN_FLAGS,
 )
 _USED_OF_PROFILE = ("real_name", "display_name", "email", "title")
+_LABELS = {
+    **dict.fromkeys(("manager", "主管", "上级", "直属上级"), "manager"),
+    **dict.fromkeys(("department", "部门"), "department"),
+}
+"""Label of a field of the workspace's own → its meaning."""
+_PROFILES_AT_ONCE = 5
 _SLACKBOT = "USLACKBOT"
 _ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
@@ -56,7 +63,35 @@ class SlackMembers:
         return await _find_member(self._client.users_lookupByEmail, {"email": email})
 
     async def load_profiles(self, people: Iterable[str]) -> Mapping[str, UserProfile]:
-        return await load_profiles(self._client, people)
+        """Load manager and department from the workspace's own profile fields, by id. A profile is empty where there
+        are none. Only fields that people cannot change themselves are used, because a manager decides, and a department
+        determines who does. Slack's rules (docs.slack.dev, `team.profile.get`, `users.profile.get`): labels of the
+        fields are read once, each person's values one by one, about 100 per minute. Reading labels with the values is
+        heavily limited. Raises `ChatError`."""
+        wanted, fields = list(people), dict[str, str]()  # id of a field → meaning
+        listed = await call_slack(self._client.team_profile_get, {}, tries=1)
+        for field in (listed.get("profile") or {}).get("fields") or ():
+            options = field.get("options")
+            is_protected = isinstance(options, Mapping) and (options.get("is_protected") or options.get("is_scim"))
+            if is_protected and (label := fold_text(field["label"])) in _LABELS:
+                fields[field["id"]] = _LABELS[label]
+        if not fields:
+            return dict.fromkeys(wanted, UserProfile())
+        slots = asyncio.Semaphore(_PROFILES_AT_ONCE)
+
+        async def load_one_profile(person: str) -> UserProfile:
+            async with slots:
+                answer = await call_slack(self._client.users_profile_get, {"user": person}, tries=1)
+            values = (answer.get("profile") or {}).get("fields")
+            given = values if isinstance(values, Mapping) else {}  # Slack sends a list when there are no values
+            said = {id: replace_surrogates(str(given[id].get("value") or "")).strip() for id in given if id in fields}
+            return UserProfile(**{fields[id]: value for id, value in said.items()})
+
+        results = await asyncio.gather(*map(load_one_profile, wanted), return_exceptions=True)
+        for failed in results:
+            if isinstance(failed, BaseException):
+                raise failed
+        return {id: found for id, found in zip(wanted, results, strict=True) if isinstance(found, UserProfile)}
 
     def is_person_id(self, id: str) -> bool:
         return bool(_ID.fullmatch(id))

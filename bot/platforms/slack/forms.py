@@ -13,9 +13,12 @@ from bot.chat.messages import FormDialog, FormSubmission
 from bot.platforms.slack.dialogs import (
     METADATA,
     OPTION,
-    TITLE,
+    OPTIONS,
+    PAGES,
     VALUE,
+    View,
     build_button_row,
+    build_modal,
     build_short_text,
     list_chosen_files,
     parse_view_state,
@@ -29,11 +32,6 @@ NOTES, CHOICE = "cs:form:notes", "cs:form:choice"
 """Block ids that are not the name of a field."""
 NOTE, NOTES_MAX = 300, 10
 """Characters of a note, and notes of a view."""
-CHOICES = 100
-PAGES = 3
-"""Most pages, because Slack stacks no more views."""
-
-View = dict[str, Any]
 
 
 def render_form(dialog: FormDialog) -> View | None:
@@ -46,7 +44,7 @@ def render_form(dialog: FormDialog) -> View | None:
     blocks: list[View] = []
     choices = {
         key: {"text": build_short_text(name, OPTION), "value": key}
-        for key, name in dialog.choices[:CHOICES]
+        for key, name in dialog.choices[:OPTIONS]
         if 0 < len(key) <= VALUE
     }
     if dialog.process in choices:
@@ -64,15 +62,7 @@ def render_form(dialog: FormDialog) -> View | None:
         blocks.append({"type": "context", "block_id": NOTES, "elements": notes})
     if dialog.more:
         blocks.append(build_button_row(dialog.more, MORE))
-    return {
-        "type": "modal",
-        "callback_id": CALLBACK,
-        "title": build_short_text(dialog.title, TITLE),
-        "submit": build_short_text(dialog.submit, TITLE),
-        "close": build_short_text(dialog.cancel, TITLE),
-        "private_metadata": metadata,
-        "blocks": blocks,
-    }
+    return build_modal(CALLBACK, dialog.title, dialog.submit, dialog.cancel, blocks, metadata)
 
 
 def render_open_button(label: str) -> list[View]:

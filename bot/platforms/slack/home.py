@@ -23,7 +23,7 @@ from bot.platforms.slack.blocks import (
     render_context,
     render_heading,
 )
-from bot.platforms.slack.dialogs import TITLE, build_short_text, parse_view_state, render_inputs
+from bot.platforms.slack.dialogs import View, build_modal, build_short_text, parse_view_state, render_inputs
 from bot.platforms.slack.forms import render_open_button
 from bot.platforms.slack.payload_shape import is_short_text
 
@@ -34,8 +34,6 @@ MAX_BLOCKS = 100
 """Most blocks of a view."""
 MAX_BYTES = 60_000
 """Most bytes of a view, well below Slack's limit (about 250 kB)."""
-
-View = dict[str, Any]
 
 
 def render_home_view(home: HomeView, language: str, dm: str = "") -> View:
@@ -119,27 +117,8 @@ def render_home_dialog(dialog: HomeDialog, language: str, dm: str = "") -> View:
     for one in dialog.inputs:
         blocks += render_inputs(one)
     blocks += _render_buttons(dialog.buttons, "dialog")
-    submit = {"submit": build_short_text(dialog.submit, TITLE)} if dialog.submit else {}
-    return {
-        "type": "modal",
-        "callback_id": CALLBACK,
-        "title": build_short_text(dialog.title, TITLE),
-        "close": build_short_text(dialog.cancel, TITLE),
-        **submit,
-        "private_metadata": json.dumps(about, ensure_ascii=False),
-        "blocks": blocks,
-    }
-
-
-def render_notice_modal(title: str, text: str, close: str) -> View:
-    """Render a modal in place of a dialog whose button was pressed."""
-    return {
-        "type": "modal",
-        "callback_id": CALLBACK,
-        "title": build_short_text(title, TITLE),
-        "close": build_short_text(close, TITLE),
-        "blocks": list(render_context(text)),
-    }
+    metadata = json.dumps(about, ensure_ascii=False)
+    return build_modal(CALLBACK, dialog.title, dialog.submit or None, dialog.cancel, blocks, metadata)
 
 
 def parse_home_submission(body: Mapping[str, Any], team: str) -> HomeSubmission | None:

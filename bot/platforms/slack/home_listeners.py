@@ -40,7 +40,6 @@ class HomeListeners:
     ) -> None:
         self._client, self._me, self._intake = client, me, intake
         self._channel, self._directory = channel, directory
-        self._publish_home = partial(publish_home, client, channel, directory)
 
     def register_listeners(self, app: AsyncApp) -> None:
         app.event("app_home_opened")(self.handle_opened)
@@ -59,7 +58,7 @@ class HomeListeners:
     async def _publish(self, person: str, *, is_opened: bool = False) -> None:
         try:
             if page := await self._intake.build_home(person, is_opened=is_opened):
-                await self._publish_home(person, page)
+                await publish_home(self._client, self._channel, self._directory, person, page)
         except (StoreUnavailableError, ChatError) as failed:
             _log.warning("Home tab not shown: %s", failed)
 

@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -23,19 +22,19 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.chat.messages import (
     Acceptance,
     Channel,
-    ChatDirectory,
     Click,
     FormProblem,
+    HomeDialog,
     Ingress,
     Message,
     MessageRef,
     Place,
-    SentFile,
 )
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import load_sentences, translate
-from bot.platforms.shared import NOT_ACCEPTED, FollowUps, find_language, get_known_language, tell_person
+from bot.people.directory import PlatformDirectory
+from bot.platforms.shared import NOT_ACCEPTED, FollowUps, find_language, find_value, get_known_language, tell_person
 from bot.platforms.slack import dialogs, home
 from bot.platforms.slack.blocks import PAIR
 from bot.platforms.slack.files import parse_sent_files
@@ -49,6 +48,7 @@ from bot.platforms.slack.web_client import BotIdentity
 _log = logging.getLogger(__name__)
 
 Body: TypeAlias = Mapping[str, Any]
+COMMAND = "/countersign"
 ACK_S = 3.0
 """How long Slack waits for an acknowledgement of a press, a dialog or a command (s). After that, Slack shows an error,
 whatever comes later."""
@@ -75,42 +75,18 @@ class AckFunction(Protocol):
     ) -> Awaitable[Any]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawMessage:
-    """A person's message as the platform sent it, not parsed yet."""
-
-    id: str
-    place: Place
-    person: str
-    raw: str
-    ts: str
-    is_reply: bool = False
-    """Whether the message is in a thread that began earlier."""
-    quotes: str = ""
-    """Forwarded messages and tables of this message, as text."""
-    files: tuple[SentFile, ...] = ()
-    has_unlisted_files: bool = False
-
-
 class SlackListeners:
+    note_activity: Callable[[Place, str], None] = staticmethod(lambda place, at: None)
+    """Takes where and when a message or a press was accepted."""
+
     def __init__(
-        self,
-        client: AsyncWebClient,
-        me: BotIdentity,
-        intake: Ingress,
-        channel: Channel,
-        directory: ChatDirectory,
-        note_changed_person: Callable[[str], None] = lambda person: None,
-        note_activity: Callable[[Place, str], None] = lambda place, at: None,
+        self, client: AsyncWebClient, me: BotIdentity, intake: Ingress, channel: Channel, directory: PlatformDirectory
     ) -> None:
-        """`note_changed_person` takes the ids of people whose record has changed. `note_activity` takes where and when
-        a message or a press was accepted."""
-        self._note_changed_person, self._note_activity = note_changed_person, note_activity
         self._client, self._me, self._intake = client, me, intake
         self._channel, self._directory = channel, directory
         self._follow_ups = FollowUps(intake.is_engaged)
 
-    def register_listeners(self, app: AsyncApp, command: str) -> None:
+    def register_listeners(self, app: AsyncApp) -> None:
         """Register the listeners for messages and presses. Forms and Home have listeners of their own. Bolt takes the
         first that fits."""
         app.middleware(self.handle_event)
@@ -121,7 +97,7 @@ class SlackListeners:
         app.action(dialogs.MORE)(self.handle_more)
         app.action(_BUTTONS)(self.handle_action)
         app.view(dialogs.CALLBACK)(self.handle_view_submission)
-        app.command(command)(self.handle_command)
+        app.command(COMMAND)(self.handle_command)
 
     # Messages
 
@@ -135,17 +111,17 @@ class SlackListeners:
         event = event if isinstance(event, Mapping) else {}
         await self._accept_session_stop(body, event)
         await self._accept_change(body, event)
-        raw_message = self._parse_message_event(body, event)
-        if raw_message and (raw_message.place.direct or f"<@{self._me.user}" in raw_message.raw):
-            await self._submit_event(raw_message)
-        elif raw_message and raw_message.is_reply:
-            await self._follow_ups.accept(raw_message.place, partial(self._submit_event, raw_message))
+        message = self._parse_message(body, event)
+        if message and (message.place.direct or f"<@{self._me.user}" in (event.get("text") or "")):
+            await self._submit_message(message, event)
+        elif message and message.place.thread != message.at:
+            await self._follow_ups.accept(message.place, partial(self._submit_message, message, event))
         await next()
         return None
 
-    def _parse_message_event(self, body: Body, event: Body) -> RawMessage | None:
-        """Return a person's message, not parsed yet. Return None for everything else that looks like one, and for
-        payloads without the shape of Slack's events."""
+    def _parse_message(self, body: Body, event: Body) -> Message | None:
+        """Return a person's message, with the text as Slack sent it. Return None for everything else that looks like
+        one, and for payloads without the shape of Slack's events."""
         if event.get("type") not in ("message", "app_mention") or event.get("subtype") not in SUBTYPES:
             return None
         person, ts, channel = event.get("user"), event.get("ts"), event.get("channel")
@@ -158,46 +134,30 @@ class SlackListeners:
         if not (all(map(is_short_text, (person, ts, channel, thread, kind, id_))) and isinstance(raw, str)):
             _log.warning("an event of an odd shape is dropped: %.60s", event.get("type"))
             return None
-        shared, language = bool(body.get("is_ext_shared_channel")), get_known_language(self._directory, person)
-        place = self._build_place(channel, thread, kind, ts=ts, shared=shared)
-        return RawMessage(
+        return Message(
             id=id_,
-            place=place,
+            place=self._build_place(channel, thread, kind, ts=ts, shared=bool(body.get("is_ext_shared_channel"))),
             person=person,
-            raw=raw,
-            ts=ts,
-            is_reply=bool(thread),
-            quotes=read_quotes(event, self._me.user, language),
+            text=raw,
+            at=ts,
             files=(*parse_sent_files(event.get("files")), *list_forwarded_files(event)),
             has_unlisted_files=event["type"] == "app_mention" and "files" not in event,
         )
 
-    def _to_message(self, raw_message: RawMessage, *, command: bool = False) -> Message:
-        """Parse a message to the bot, and only a bounded part of it."""
-        unread = len(raw_message.raw) if len(raw_message.raw) > RAW_MAX else 0
-        own = "" if unread else parse_message_text(raw_message.raw, self._me.user)
-        return Message(
-            id=raw_message.id,
-            place=raw_message.place,
-            person=raw_message.person,
-            text="" if unread else "\n\n".join(filter(None, (own, raw_message.quotes))),
-            at=raw_message.ts,
-            command=command,
-            unread=unread,
-            files=raw_message.files,
-            has_unlisted_files=raw_message.has_unlisted_files,
-        )
+    def _read_text(self, message: Message, event: Body) -> Message:
+        """Parse the text of a message to the bot, with its quotes, unless it is too long."""
+        if len(message.text) > RAW_MAX:
+            return message.model_copy(update={"text": "", "unread": len(message.text)})
+        quotes = read_quotes(event, self._me.user, get_known_language(self._directory, message.person))
+        words = filter(None, (parse_message_text(message.text, self._me.user), quotes))
+        return message.model_copy(update={"text": "\n\n".join(words)})
 
-    async def _submit_event(self, message: RawMessage) -> None:
+    async def _submit_message(self, message: Message, event: Body) -> None:
         """Make a message durable. The two events of one mention share its place and time."""
-        await self._submit_message(self._to_message(message), aliases=(f"{message.place.channel}:{message.ts}",))
-
-    async def _submit_message(self, message: Message, aliases: tuple[str, ...] = ()) -> None:
-        await self._intake.accept_message(message, aliases=aliases)
-        if not message.command:
-            self._note_activity(message.place, message.at)
-        known = self._directory.find_known_person(message.person)
-        if known and not message.command:  # new people see the status when they have been looked up
+        message = self._read_text(message, event)
+        await self._intake.accept_message(message, aliases=(f"{message.place.channel}:{message.at}",))
+        self.note_activity(message.place, message.at)
+        if known := self._directory.find_known_person(message.person):  # new people see it once they are looked up
             self._channel.show_status(message.thread_place, translate("steps.working", known.language))
 
     async def _accept_change(self, body: Body, event: Body) -> None:
@@ -211,9 +171,9 @@ class SlackListeners:
         if not is_deleted and (shown.get("text"), shown.get("user")) == (before.get("text"), before.get("user")):
             return
         where = {"type": "message", "channel": event.get("channel"), "channel_type": event.get("channel_type")}
-        message = self._parse_message_event(body, {**shown, **where})
+        message = self._parse_message(body, {**shown, **where})
         if message and (message.place.direct or await self._intake.is_engaged(message.place)):
-            await self._intake.accept_change(self._to_message(message), is_deleted=is_deleted)
+            await self._intake.accept_change(self._read_text(message, shown), is_deleted=is_deleted)
 
     async def _accept_session_stop(self, body: Body, event: Body) -> None:
         """Accept a press of Slack's own *Stop* button. The verified payload names the presser, who may stop the same as
@@ -241,17 +201,19 @@ class SlackListeners:
         if not (is_short_text(person) and is_short_text(trigger) and isinstance(raw, str)):
             await acknowledge_malformed(ack, "a slash command")
             return
-        said: RawMessage | None = None
+        said: Message | None = None
         typed_in = self._build_place(str(body.get("channel_id")), None)
         tell = partial(self._post_ephemeral_notice, typed_in, person)
         async with watch_acknowledgement(tell) as is_late:
             try:
                 place = await self._channel.open_dm(person)
-                said = RawMessage(id=trigger, place=place, person=person, raw=raw, ts=f"{time.time():.6f}")
-                await self._submit_message(self._to_message(said, command=True))
+                at = f"{time.time():.6f}"
+                typed = Message(id=trigger, place=place, person=person, text=raw, at=at, command=True)
+                said = self._read_text(typed, {})
+                await self._intake.accept_message(said)
             except (StoreUnavailableError, ChatError) as failed:
                 _log.warning("slash command not taken: %s", failed)
-                withdrawn = said and await self._intake.withdraw(self._to_message(said, command=True), failed)
+                withdrawn = said and await self._intake.withdraw(said, failed)
                 notice = NOT_ACCEPTED[withdrawn or Acceptance.NOT_TAKEN]
                 await (tell(notice) if is_late() else ack(await self._translate_for_person(notice, person)))
                 return
@@ -277,7 +239,7 @@ class SlackListeners:
                 opens_dialog = click is not None and await self._intake.opens_dialog(click)
                 if click and not opens_dialog:
                     await self._intake.accept_click(click)
-                    self._note_activity(click.place, f"{time.time() - CLOCK_MARGIN_S:.6f}")
+                    self.note_activity(click.place, f"{time.time() - CLOCK_MARGIN_S:.6f}")
         except (StoreUnavailableError, ChatError) as failed:
             await self._notify_press_not_accepted(body, click, failed)
             raise
@@ -290,7 +252,8 @@ class SlackListeners:
             language, choice = await find_language(self._directory, click.person), f"choice.{click.choice}"
             known = translate(choice, language) if choice in load_sentences() else click.choice
             text, close = translate("home.pressed", language, choice=known), translate("card.close", language)
-            view = home.render_notice_modal(str((body["view"].get("title") or {}).get("text") or ""), text, close)
+            title = str(find_value(body, "view", "title", "text") or "")
+            view = home.render_home_dialog(HomeDialog(title=title, cancel=close, notice=text), language)
             try:
                 await call_slack(self._client.views_update, {"view_id": body["view"]["id"], "view": view})
             except ChatError as failed:
@@ -400,7 +363,7 @@ class SlackListeners:
         user = event.get("user")
         person = user.get("id") if isinstance(user, Mapping) else user
         if is_short_text(person):
-            self._note_changed_person(person)
+            self._directory.note_changed_person(person)
 
     # Notices to people
 

@@ -72,12 +72,12 @@ class LastSeenStore:
         found = await self.redis.zrevrange(self._build_seen_key("places"), 0, -1, withscores=True)
         return [(str(row[0]), float(row[1])) for row in found]
 
-    async def note_heard(self, now_ms: int, longest_ms: int) -> None:
-        """Note that the platform is heard now. If no process has heard it for longer than `longest_ms`, the gap is on
+    async def note_heard(self, now_ms: int) -> None:
+        """Note that the platform is heard now. If no process has heard it for longer than `GAP_MS`, the gap is on
         record until `close_gap`."""
         heard_key = self._build_seen_key("heard")
         heard_ms = int(await self.redis.get(heard_key) or now_ms)
-        if now_ms - heard_ms > longest_ms:
+        if now_ms - heard_ms > GAP_MS:
             await self.redis.set(self._build_seen_key("gap"), heard_ms, nx=True)
         await self.redis.set(heard_key, now_ms, px=KEPT_MS)
 
@@ -103,10 +103,12 @@ class LastSeenStore:
 
 
 class MissedMessages:
-    """Searches for missed messages after a gap. `listeners` take the messages that are found."""
+    """Searches for missed messages after a gap. `listeners` tell it of activity, and take the messages that are
+    found."""
 
     def __init__(self, client: AsyncWebClient, listeners: SlackListeners, store: LastSeenStore, clock: Clock) -> None:
         self._client, self._listeners, self._store, self._clock = client, listeners, store, clock
+        listeners.note_activity = self.note_activity
         self._calls, self._process = LocalRateLimiter(CALL_MS, CALL_BURST), secrets.token_hex(4)
         self._seen: dict[str, float] = {}
         """Activity that is not saved yet: place → time (epoch s)."""
@@ -137,7 +139,7 @@ class MissedMessages:
             await asyncio.sleep(PAUSE_S)
 
     async def _look_once(self) -> None:
-        await self._store.note_heard(self._clock.now_ms(), GAP_MS)
+        await self._store.note_heard(self._clock.now_ms())
         gap_ms = await self._store.take_gap(self._process)
         if gap_ms is not None:
             try:

@@ -26,56 +26,51 @@ SKEW_S = 300
 _TIMESTAMP, _SIGNATURE = re.compile(r"[0-9]{1,12}"), re.compile(r"v0=[0-9a-f]{64}")
 
 
-class RequestVerifier:
-    """Reads and verifies requests, and passes verified ones through the gate."""
+def build_verifier(secret: str, door: IngressGate) -> Middleware:
+    """Build the middleware that reads and verifies requests, and passes verified ones through the gate."""
+    bodies = BodyReader()
 
-    def __init__(self, secret: str, door: IngressGate) -> None:
-        self._secret, self._door = secret.encode(), door
-        self._bodies = BodyReader()
-
-    def build_middleware(self) -> Middleware:
-        @web.middleware
-        async def verify_http_request(request: web.Request, handler: Handler) -> web.StreamResponse:
-            refusal = await self._find_refusal(request)
-            if refusal is not None:
-                return refusal
-            self._door.begin_event()
-            try:
-                with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="acknowledged", kind="http") as ended:
-                    answer = await handler(request)
-                    ended.name = "acknowledged" if answer.status < 400 else "failed"
-                    return answer
-            finally:
-                self._door.end_event()
-
-        return verify_http_request
-
-    async def _find_refusal(self, request: web.Request) -> web.Response | None:
-        """Return the answer to a refused request, or None for a request of Slack's."""
-        stamp, signature = (
-            request.headers.get(name, "") for name in ("X-Slack-Request-Timestamp", "X-Slack-Signature")
-        )
+    @web.middleware
+    async def verify_http_request(request: web.Request, handler: Handler) -> web.StreamResponse:
+        refusal = await _find_refusal(request, secret.encode(), bodies)
+        if refusal is not None:
+            return refusal
+        door.begin_event()
         try:
-            charset = (request.charset or "utf-8").lower()
-        except ValueError:
-            charset = ""
-        # Slack sends plain UTF-8. Another encoding was added by somebody else, because headers are not signed.
-        is_plain = charset in ("utf-8", "utf8") and not request.headers.get("Content-Encoding")
-        if not (_TIMESTAMP.fullmatch(stamp) and _SIGNATURE.fullmatch(signature) and is_plain):
-            return build_closing_response(401)
-        if abs(time.time() - int(stamp)) > SKEW_S:
-            return build_closing_response(401)
-        body = await self._bodies.read_body(request)
-        if isinstance(body, web.Response):
-            return body
-        signed = hmac.new(self._secret, b"v0:%b:%b" % (stamp.encode(), body), hashlib.sha256)
-        if not hmac.compare_digest(f"v0={signed.hexdigest()}", signature):
-            return build_closing_response(401)
-        try:
-            found = parse_body(body.decode("utf-8"), request.content_type)
-        except (ValueError, RecursionError):
-            found = None
-        if has_slack_shape(found):
-            return None
-        _log.warning("a signed request that cannot be read is dropped (%d bytes)", len(body))
-        return web.Response()  # Slack would only send it again
+            with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="acknowledged", kind="http") as ended:
+                answer = await handler(request)
+                ended.name = "acknowledged" if answer.status < 400 else "failed"
+                return answer
+        finally:
+            door.end_event()
+
+    return verify_http_request
+
+
+async def _find_refusal(request: web.Request, secret: bytes, bodies: BodyReader) -> web.Response | None:
+    """Return the answer to a refused request, or None for a request of Slack's."""
+    stamp, signature = (request.headers.get(name, "") for name in ("X-Slack-Request-Timestamp", "X-Slack-Signature"))
+    try:
+        charset = (request.charset or "utf-8").lower()
+    except ValueError:
+        charset = ""
+    # Slack sends plain UTF-8. Another encoding was added by somebody else, because headers are not signed.
+    is_plain = charset in ("utf-8", "utf8") and not request.headers.get("Content-Encoding")
+    if not (_TIMESTAMP.fullmatch(stamp) and _SIGNATURE.fullmatch(signature) and is_plain):
+        return build_closing_response(401)
+    if abs(time.time() - int(stamp)) > SKEW_S:
+        return build_closing_response(401)
+    body = await bodies.read_body(request)
+    if isinstance(body, web.Response):
+        return body
+    signed = hmac.new(secret, b"v0:%b:%b" % (stamp.encode(), body), hashlib.sha256)
+    if not hmac.compare_digest(f"v0={signed.hexdigest()}", signature):
+        return build_closing_response(401)
+    try:
+        found = parse_body(body.decode("utf-8"), request.content_type)
+    except (ValueError, RecursionError):
+        found = None
+    if has_slack_shape(found):
+        return None
+    _log.warning("a signed request that cannot be read is dropped (%d bytes)", len(body))
+    return web.Response()  # Slack would only send it again

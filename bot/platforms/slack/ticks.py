@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from bot.core.work_items import TICKED
+from bot.platforms.shared import find_value, list_mappings
 from bot.platforms.slack.blocks import SEAL_MARK, build_tick_prefix
 from bot.platforms.slack.payload_shape import is_short_text
 
@@ -37,15 +38,12 @@ def read_pressed_seal(action: Body) -> str:
 
 def read_ticks(body: Body, approval: str, version: int) -> dict[str, str] | None:
     """Return what is ticked in the boxes of this card, as the platform says. Return None if the card has no boxes."""
-    state = body.get("state") or {}
-    groups, prefix = state.get("values"), build_tick_prefix(approval, version)
+    groups, prefix = find_value(body, "state", "values"), build_tick_prefix(approval, version)
     if not isinstance(groups, Mapping):
         return None
-    mine = [group for name, group in groups.items() if str(name).startswith(prefix) and isinstance(group, Mapping)]
-    boxes = [box for group in mine if isinstance(box := group.get("cs:tick"), Mapping)]
+    mine = [group for name, group in groups.items() if str(name).startswith(prefix)]
+    boxes = list_mappings([find_value(group, "cs:tick") for group in mine])
     if not boxes:
         return None
-    lists = [found for box in boxes if isinstance(found := box.get("selected_options"), list)]
-    chosen = [one for found in lists for one in found]
-    values = [one.get("value") for one in chosen[:MAX_TICKS] if isinstance(one, Mapping)]
-    return {TICKED: ",".join(one for one in values if is_short_text(one))}
+    values = [one.get("value") for box in boxes for one in list_mappings(box.get("selected_options"))]
+    return {TICKED: ",".join(one for one in values[:MAX_TICKS] if is_short_text(one))}

@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply
-from bot.chat.messages import FormSubmission, SentFile
+from bot.chat.messages import FormSubmission, Message, SentFile
 from bot.conversation import endings, turn_context
 from bot.core.errors import FilesUnavailableError
 from bot.core.i18n import translate
@@ -26,7 +26,7 @@ from tests.harness.corpus import corpus
 from tests.harness.files import pdf, png
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, MemoryFileBytes
-from tests.stories.script import calls, expense
+from tests.stories.script import calls, expense, mail
 from tests.tools.company import LI
 from tools.spec import AttachedFile
 
@@ -111,6 +111,19 @@ async def test_a_button_under_an_answer_brings_no_file_back_that_is_on_a_request
     await bot.press(bot.chat.cards()[0], "confirm")
     await bot.press_retry(bot.chat.buttons()[-1])
     assert len(bot.model.requests) == len(rest) + 2, "the control: the press is a message"
+    assert not await redis.hgetall(build_waiting_files_key(bot.keys, DM.conversation))
+
+
+async def test_a_message_that_is_read_again_brings_no_file_back_that_is_on_a_request(redis: Redis) -> None:
+    bot = Bot(redis, [expense(), mail(), ModelReply(text="好的。")])
+    bot.file_source.contents |= CONTENT
+    await bot.send("报销 500 元差旅费，再写信", files=SENT)
+    await bot.press(bot.chat.cards()[0], "confirm")
+    changed = Message(id="changed", place=DM, person="U1", text="报销 500 元差旅费，改天再写信", at="1.Ev1", files=SENT)
+    await bot.ingress.accept_change(changed, is_deleted=False)
+    await bot.work()
+    await bot.press_retry(next(one for one in bot.chat.buttons() if one.choice == "read_again"))
+    assert len(bot.model.requests) == 3, "the control: it is read again"
     assert not await redis.hgetall(build_waiting_files_key(bot.keys, DM.conversation))
 
 

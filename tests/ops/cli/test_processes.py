@@ -223,7 +223,7 @@ async def test_an_administrator_gives_a_task_to_somebody_else(there: Office, val
 async def test_an_address_that_cannot_be_looked_up_is_no_id(there: Office, valkey: str, folder: Path) -> None:
     """The task was given to the text itself, which nobody is."""
     assert await there.start(SICK) == "L-0001"
-    for person in ("li@example.com", "Li Si", "李四", ""):
+    for person in ("li@example.com", "Li Si", "lisi", "李四", ""):
         refused = await processes(valkey, folder, "assign", "L-0001-1", person, "--yes")
         assert refused.code == 1 and "give an id" in refused.err, refused
     assert (await there.engine.get_request("L-0001")).waits_for == ("U2",)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from redis.asyncio import Redis
 from bot.chat.messages import HomeView
 from bot.chat.platform import IngressGate
 from bot.platforms.feishu import press_listeners
-from bot.platforms.feishu.channel_readers import FeishuReaderClassifier
+from bot.platforms.feishu.channel_readers import has_only_insiders
 from bot.platforms.feishu.client import FeishuBot
 from bot.platforms.feishu.listeners import FeishuListeners
 from bot.platforms.feishu.sent_cards import SentCards
+from bot.platforms.shared import CachingReaderClassifier
 from bot.queue.keys import Keys
 from tests.harness.spoilt import replace_part
 from tests.platforms.feishu.message_server import TENANT, open_feishu_server
@@ -57,11 +59,13 @@ class Ears(Desk):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.readers, gate = FeishuReaderClassifier(self.client, tenant=TENANT), IngressGate()
+        self.readers = CachingReaderClassifier(partial(has_only_insiders, self.client, TENANT))
+        gate = IngressGate()
         gate.begin_event()  # as around each event that comes in
         inbox, channel, directory = self.inbox, self.channel, self.directory
         presses = press_listeners.PressListeners(ME, inbox, channel, self.sent, directory, self.publish_home, gate)
-        self.listeners = FeishuListeners(self.client, ME, inbox, channel, directory, self.readers, presses)
+        changed = self.readers.note_changed_place
+        self.listeners = FeishuListeners(self.client, ME, inbox, channel, directory, changed, presses)
 
     async def publish_home(self, person: str, page: HomeView) -> None:
         self.homes.append((person, page))

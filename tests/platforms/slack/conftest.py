@@ -12,6 +12,7 @@ from bot.people.directory import PlatformDirectory
 from bot.platforms.slack.app import build_bolt_app
 from bot.platforms.slack.channel import SlackChannel
 from bot.platforms.slack.directory import SlackMembers
+from bot.platforms.slack.listeners import SlackListeners
 from bot.platforms.slack.web_client import open_web_client
 from tests.platforms.slack.doubles import ME, TOKEN, Inbox, Slack, Slots, member, slack
 
@@ -43,7 +44,8 @@ async def open_desk() -> AsyncIterator[Desk]:
         inbox, slots = Inbox(), Slots()
         channel = SlackChannel(client, slots, team=ME.team, bot=ME.user)
         directory = PlatformDirectory(SlackMembers(client, ME.team), {})
-        app = build_bolt_app(client, ME, inbox, channel, directory, signing_secret="secret")
+        listeners = SlackListeners(client, ME, inbox, channel, directory)
+        app = build_bolt_app(client, ME, inbox, channel, directory, listeners, "secret")
         yield Desk(here, client, inbox, slots, channel, directory, app)
 
 

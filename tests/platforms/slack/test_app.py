@@ -10,6 +10,7 @@ from bot.chat.platform import IngressGate
 from bot.core.errors import ChatUnavailableError, SettingsError
 from bot.platforms.slack import app
 from bot.platforms.slack.app import build_bolt_app, open_socket_mode
+from bot.platforms.slack.listeners import SlackListeners
 from bot.platforms.slack.web_client import identify_bot, is_loopback_url, open_web_client
 from tests.platforms.slack.conftest import Desk
 from tests.platforms.slack.doubles import APP_TOKEN, ME, TOKEN, event, eventually, written
@@ -90,7 +91,8 @@ async def test_what_the_environment_holds_changes_nothing(desk: Desk, monkeypatc
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     async with open_web_client(TOKEN, desk.slack.url) as client:
-        app = build_bolt_app(client, ME, desk.inbox, desk.channel, desk.directory)
+        listeners = SlackListeners(client, ME, desk.inbox, desk.channel, desk.directory)
+        app = build_bolt_app(client, ME, desk.inbox, desk.channel, desk.directory, listeners)
         assert app.oauth_flow is None
         assert await identify_bot(client) == ME
         assert desk.slack.authorization == [f"Bearer {TOKEN}"]

@@ -1,9 +1,11 @@
 """Who reads a channel: what Slack says of it, joined with the directory; what cannot be known counts as strangers."""
 
+from functools import partial
 from typing import Any
 
 from bot.chat.messages import ChannelReaders, Place
-from bot.platforms.slack.channel_readers import PAGES, SHARED_FLAGS, SlackReaderClassifier
+from bot.platforms.shared import CachingReaderClassifier
+from bot.platforms.slack.channel_readers import PAGES, SHARED_FLAGS, has_only_insiders
 from tests.platforms.slack.conftest import Desk
 from tests.platforms.slack.doubles import member
 
@@ -19,7 +21,9 @@ def tell(desk: Desk, *pages: list[str], **info: Any) -> None:
 
 
 async def classify(desk: Desk) -> ChannelReaders:
-    return await SlackReaderClassifier(desk.client, desk.directory).classify_readers(PLACE)
+    return await CachingReaderClassifier(partial(has_only_insiders, desk.client, desk.directory)).classify_readers(
+        PLACE
+    )
 
 
 async def test_members_of_the_company_and_a_channel_that_others_read_too_or_are_invited_to(desk: Desk) -> None:

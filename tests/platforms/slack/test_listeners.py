@@ -94,6 +94,14 @@ async def test_follow_ups_need_no_mention_where_the_bot_takes_part(desk: Desk) -
     assert desk.inbox.texts == ["<@U02LI>"]
 
 
+async def test_the_first_message_of_a_thread_is_no_follow_up(desk: Desk) -> None:
+    """A look for missed messages finds it with its thread, which the bot may have joined since."""
+    desk.inbox.threads.add("10.1")
+    first = written("lunch?", "C01GENERAL", "10.1", thread_ts="10.1", reply_count=1)
+    await dispatch(desk.app, event(first, "Ev1"))
+    assert desk.inbox.messages == []
+
+
 def follow_up(number: int) -> dict[str, Any]:
     return event(written(f"and {number}", "C01GENERAL", f"11.{number}", thread_ts="10.1"), f"Ev{number}")
 

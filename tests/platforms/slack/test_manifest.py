@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from bot.dev.workspace.workspace import WorkspaceSetup
-from bot.platforms.slack.app import COMMAND
+from bot.platforms.slack.listeners import COMMAND
 
 FILE = Path(__file__).parents[3] / "deploy" / "slack-manifest.yaml"
 
