@@ -103,6 +103,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "quoted for an address": lambda one: quote(one, safe=""),
     "quoted for a path": quote,
     "quoted for a form": quote_plus,
+    "quoted for one segment of a path (RFC 3986)": lambda one: quote(one, safe="!$&'()*+,;=:@-._~"),
     "in lower case": lambda one: "".join(c.lower() if n else c for n, c in enumerate(quote(one, safe=""))),
     "as JSON": lambda one: json.dumps({"x": one}),
     "as JSON in JSON": lambda one: json.dumps(json.dumps([one])),
@@ -130,7 +131,7 @@ def leaks(shown: str, secret: str) -> bool:
 
 
 def test_a_known_secret_is_found_however_it_is_spelled(subtests: pytest.Subtests) -> None:
-    secrets = (OURS, "tulip-secret", "abcdef", "中文密钥一二三", 'quo"te\\s')
+    secrets = (OURS, "tulip-secret", "abcdef", "中文密钥一二三", 'quo"te\\s', "p:s/w@rd!")
     for (name, spell), secret in product(SPELLINGS.items(), secrets):
         forget_secrets()
         with subtests.test(name, secret=secret):
