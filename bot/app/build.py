@@ -131,13 +131,7 @@ def build_core(base: Resources, features: Sequence[Callable[[Core], Feature]] = 
         watch=stores.watch,
     )
     ingress = LaneIngress(stores=stores, platform=platform, worker=worker, cards=core.cards, features=added)
-    return Application(
-        resources=base,
-        stores=stores,
-        dispatcher=dispatcher,
-        worker=worker,
-        ingress=ingress,
-    )
+    return Application(resources=base, stores=stores, dispatcher=dispatcher, worker=worker, ingress=ingress)
 
 
 def _build_turns(base: Resources, tool_services: ToolServices, features: Features) -> Turns:

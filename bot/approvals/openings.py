@@ -32,9 +32,10 @@ from bot.core.records import Approval, ApprovalState, OpenCard
 from bot.queue.lanes import Lease
 from bot.queue.writes import Write
 from bot.storage.approvals import derive_task_card_id
-from tools.spec import Caller, Gate, Proposal, TextRef
+from tools.spec import Caller, Gate, Proposal, TextRef, ToolError
 from tools.tasks.todo import DECIDE_TASK, propose_decision
 from tools.tool import ToolContext
+from tools.workflow.engine.authority import OVER_CODES
 from tools.workflow.engine.state import TaskKind
 
 
@@ -86,6 +87,8 @@ async def _bring_up_to_date(
     which has no new period."""
     period = None
     if approval is None or approval.state is not ApprovalState.OPEN:
+        if requested_card.gate is Gate.APPROVE and requested_card.proposal.requester == requested_card.caller:
+            requested_card = await _complete_for_approver(cards, requested_card)
         period = await measure_open_time(cards, requested_card.proposal, requested_card.caller)
         approval = create_approval(approval, requested_card, period)
     elif has_new_draft(approval, requested_card.proposal, requested_card.caller) and await can_decide_card(
@@ -98,6 +101,18 @@ async def _bring_up_to_date(
     if requested_card.waiter and requested_card.waiter not in approval.waiters:
         approval = add_waiter(approval, requested_card.waiter)
     return approval, period
+
+
+async def _complete_for_approver(cards: Cards, asked: OpenCard) -> OpenCard:
+    """Return the card as its approver has to see it. The author, who asked for it, was told less."""
+    author = await cards.platform.directory.find_caller(asked.caller)
+    try:
+        whole = await build_task_card(cards, author, asked.proposal.subject) if author else asked
+    except ToolError as error:
+        if error.code not in OVER_CODES:
+            raise
+        return asked  # a press on it is told that the task is closed
+    return asked.model_copy(update={"proposal": whole.proposal})
 
 
 async def edit_card(cards: Cards, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:

@@ -17,7 +17,7 @@ from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
 from tests.harness.presses import requested, rewrite
-from tools.spec import Gate, Proposal, TextRef, ToolOutcome
+from tools.spec import Gate, Proposal, TextRef, ToolError, ToolOutcome
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 CARD = "A00both"
@@ -113,6 +113,25 @@ async def test_an_expired_card_that_is_asked_for_is_a_fresh_one_for_everybody(re
     assert count_posts(bot) == {person: n + (person != "U1") for person, n in before.items()}
     approval = await bot.load_approval(CARD)
     assert (approval.version, approval.state) == (2, ApprovalState.OPEN)
+
+
+@pytest.mark.parametrize("code", ["task_closed", "engine_down"])
+async def test_a_card_that_its_author_asks_for_is_completed_unless_its_task_is_over(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    bot, plan = await set_up(redis)
+
+    async def fail(*_: object) -> Proposal:
+        raise ToolError(code, "")
+
+    monkeypatch.setattr("bot.approvals.openings.propose_decision", fail)
+    if code == "engine_down":
+        with pytest.raises(ToolError):
+            await ask(bot, plan, caller="U1")
+        assert not bot.chat.posts, "no approver decides by what its author was told"
+    else:
+        await ask(bot, plan, caller="U1")
+        assert (await bot.load_approval(CARD)).proposal == plan
 
 
 async def test_the_word_comes_with_the_card_if_there_is_one(redis: Redis) -> None:

@@ -66,14 +66,14 @@ async def build_returned_fields(context: ToolContext, process: Process, filled: 
 
 
 async def build_same_bytes_fields(
-    context: ToolContext, filled: FilledForm, author: str, request_id: str = ""
+    context: ToolContext, filled: FilledForm, author: str, reader: str, request_id: str = ""
 ) -> tuple[CardField, ...]:
-    """Fields about other claims with a file of the same bytes, whatever its name and whoever made them. The author is
-    told only of their own claims."""
+    """Fields about other claims with a file of the same bytes, whatever its name and whoever made them. If the reader
+    is the author, only about their own claims."""
     fields = list[CardField]()
     for file in filled.files:
         others = await list_claims_with_file(context.services.engine, file, request_id)
-        shown = [one for one in others if one.initiator == author or context.caller.id != author]
+        shown = [one for one in others if one.initiator == author or reader != author]
         if not shown:
             continue
         newest = sorted(shown, key=lambda one: one.started, reverse=True)[:MAX_REQUESTS]

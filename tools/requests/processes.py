@@ -140,7 +140,7 @@ async def prepare_start_process(context: ToolContext, args: StartProcessArgs) ->
             fields.append(await build_stand_in_field(directory, person, stand_ins))
     fields += await build_returned_fields(context, process, filled)
     fields += await build_identical_fields(context, process, filled, context.caller.id, context.now)
-    fields += await build_same_bytes_fields(context, filled, context.caller.id)
+    fields += await build_same_bytes_fields(context, filled, context.caller.id, context.caller.id)
     return build_own_proposal(
         context,
         args={"process": process.key, "form": filled.values, "seen": filled.confirmed_hash},

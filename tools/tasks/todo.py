@@ -105,7 +105,8 @@ async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Pro
     if assigned_task.task.kind is TaskKind.REVISE and assigned_task.task.is_open:
         text = f"{assigned_task.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned_task.request.id)
-    proposal, draft = await _build_decision_proposal(context, assigned_task), (args.draft or args.opinion).strip()
+    proposal = await _build_decision_proposal(context, assigned_task, context.caller.id)
+    draft = (args.draft or args.opinion).strip()
     meant = args.meant or args.decision
     is_refusal = meant in NEGATIVE_DECISIONS  # kept without a remark too, so that no set approves it
     if not (draft or is_refusal) or not await is_waiting_for_caller(context, assigned_task.task):
@@ -116,10 +117,11 @@ async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Pro
 
 async def propose_decision(context: ToolContext, task: str) -> Proposal:
     """Build the card of a task for its assignee, whoever asked for it. Raises `ToolError`: `no_task`, `task_closed`."""
-    return await _build_decision_proposal(context, await context.services.engine.get_task(task))
+    assigned = await context.services.engine.get_task(task)
+    return await _build_decision_proposal(context, assigned, assigned.task.assignee)
 
 
-async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask) -> Proposal:
+async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask, reader: str) -> Proposal:
     task, request = assigned.task, assigned.request
     reject_closed_task(request, task)
     engine, directory = context.services.engine, context.services.directory
@@ -133,7 +135,7 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask)
     fields = [
         *await build_request_card_fields(directory, process, request),
         *await build_identical_fields(context, process, request.filled, request.initiator, request.started, request.id),
-        *await build_same_bytes_fields(context, request.filled, request.initiator, request.id),
+        *await build_same_bytes_fields(context, request.filled, request.initiator, reader, request.id),
     ]
     if task.kind is TaskKind.APPROVE and request.round > 1:
         fields += await _build_resubmission_fields(context, request)

@@ -19,17 +19,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.chat.messages import (
-    Acceptance,
-    Channel,
-    Click,
-    FormProblem,
-    HomeDialog,
-    Ingress,
-    Message,
-    MessageRef,
-    Place,
-)
+from bot.chat.messages import Acceptance, Channel, Click, FormProblem, HomeDialog, Ingress, Message, MessageRef, Place
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, StoreUnavailableError
 from bot.core.i18n import load_sentences, translate

@@ -14,7 +14,7 @@ from bot.chat.messages import FormSubmission, Message, SentFile
 from bot.conversation import endings, turn_context
 from bot.core.errors import FilesUnavailableError
 from bot.core.i18n import translate
-from bot.core.work_items import FormSubmitted
+from bot.core.work_items import ExpireCard, FormSubmitted
 from bot.features.files import feature as files
 from bot.features.files.file_bytes import FolderBytes
 from bot.features.files.file_store import SMALLEST, FileStore
@@ -26,7 +26,7 @@ from tests.harness.corpus import corpus
 from tests.harness.files import pdf, png
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, MemoryFileBytes
-from tests.stories.script import calls, expense, mail
+from tests.stories.script import DONE, calls, expense, mail
 from tests.tools.company import LI
 from tools.spec import AttachedFile
 
@@ -251,3 +251,26 @@ async def test_what_a_killed_process_has_left_is_swept(redis: Redis, tmp_path: P
 async def test_only_a_hash_becomes_a_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="not a SHA-256"):
         await FolderBytes(tmp_path).save_bytes(name, b"x")
+
+
+async def test_a_card_that_its_author_asks_for_tells_its_approver_of_the_same_file_on_somebody_elses_claim(
+    redis: Redis,
+) -> None:
+    """The author is not told of it."""
+    asked = calls(("decide_task", {"task": "E-0002-1"}))
+    bot = Bot(redis, [expense(approver="王五"), DONE, expense(), DONE, asked, DONE])
+    bot.file_source.contents |= {"F0RECEIPT1": png("taxi"), "F0RECEIPT2": png("taxi")}
+    bot.file_source.uploaders = {"F0RECEIPT1": LI.id}
+    theirs = DM.model_copy(update={"channel": "DU2"})
+    await bot.send("报销 500 元差旅费", LI.id, place=theirs, files=SENT[:1])
+    await bot.press(bot.chat.cards("DU2")[-1], "confirm", LI.id)
+    await bot.send("报销 500 元差旅费", id="Ev2", files=SENT[1:])
+    await bot.press(bot.chat.cards()[-1], "confirm", id="mine")
+    card = bot.chat.cards("DU2")[-1]
+    assert "E-0001" in str(card.facts), "the control"
+    await bot.handle_work(card.buttons[0].approval, "expire", ExpireCard(version=1))
+    await bot.send("请李四看一下", id="Ev3")
+    again = bot.chat.cards("DU2")[-1]
+    assert again.buttons and again != card
+    assert "E-0001" in str(again.facts)
+    assert "E-0001" not in str(bot.model.requests[-1])
