@@ -137,14 +137,14 @@ async def hand_over(
                 problems[task] = refused
         for one in stand_ins:
             moved_one = one.model_copy(update={"id": f"{one.id}-{secrets.token_hex(4)}", "deputy": heir})
-            others = [known for known in await store.list_delegations_from(one.person) if known.id != one.id]
+            theirs = await store.list_delegations_from(one.person)
             try:
-                reject_bad_delegation(moved_one, others, now)
+                reject_bad_delegation(moved_one, [known for known in theirs if known.id != one.id], now)
             except ToolError as refused:
                 problems[f"{one.person} {one.id}"] = refused
                 continue
+            await store.save_delegation(moved_one, theirs)
             await store.delete_delegation(one)
-            await store.save_delegation(moved_one, others)
         for absence in absences:
             await store.delete_delegation(absence)
     for what, why in problems.items():

@@ -198,6 +198,22 @@ async def test_a_leavers_tasks_and_stand_ins_go_to_somebody_else(desk: Office, t
     assert (moved.deputy, moved.end) == (ZHANG, away.end)
 
 
+async def test_a_stand_in_that_cannot_be_handed_over_is_not_lost(desk: Office, tmp_path: Path) -> None:
+    """The store refuses the new one: the command's user may not write Wang Wu's list."""
+    redis, now = desk.bot.stores.redis, datetime.now(UTC)
+    away = Delegation(id="D1", person=ZHANG, deputy=LI, start=now, end=now + timedelta(days=9))
+    await RedisStore(redis).save_delegation(away, [])
+    written = ("{q*", "{wf}:away:*", f"{{wf}}:deputy:{LI}", "{wf}:timers")
+    narrow = ("on", ">word", "+@all", "allchannels", "%R~*", *(f"~cs:{key}" for key in written))
+    await redis.execute_command("ACL", "SETUSER", "narrow", *narrow)
+    leave, url = ("person", "leave", LI, "--to", WANG, "--yes"), desk.redis_url.replace("//", "//narrow:word@")
+    refused = await run_command(desk, tmp_path, *leave, REDIS_URL=url)
+    assert refused.code != 0 and [one.id for one in await RedisStore(redis).list_delegations_to(LI)] == ["D1"]
+    assert (await run_command(desk, tmp_path, *leave)).code == 0
+    (moved,) = await RedisStore(redis).list_delegations_from(ZHANG)
+    assert moved.deputy == WANG
+
+
 @asynccontextmanager
 async def another_engine(valkey: str, url: str) -> AsyncIterator[tuple[Office, dict[str, str]]]:
     """An office whose requests Operaton keeps, and the settings of a shell there."""
