@@ -25,7 +25,7 @@ from tools.workflow.engine.audit import Verification
 from tools.workflow.engine.audit_record import list_numbered_requests
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.state import Delegation
-from tools.workflow.engine.store import OutboxEvent, RedisStore, WriteConflictError
+from tools.workflow.engine.store import OutboxEvent, RedisStore, WriteConflictError, split_request_id
 from tools.workflow.process.definition import load_shipped_processes
 
 HOUR_MS, DAY = 3_600_000, timedelta(days=1)
@@ -138,6 +138,13 @@ async def test_numbers_that_are_left_out_are_recorded(redis: Redis, stored: dict
     assert found["numbers"] == {"outbox": "2", "L": "5001", "E": "20001"}
     assert found["left_out"] == {"L:2": "4999", "E:1": "20000"}
     assert await RedisStore(redis).load_omitted_numbers() == {"L": [range(2, 5_000)], "E": [range(1, 20_001)]}
+
+
+@corpus("spelled", "", "L", "L-", "L-x", "L-12", "L-0012x", "L-+012", "L-0_12", "L-٠٠١٢", f"L-{'9' * 16}")
+def test_another_spelling_is_no_request_number(spelled: str) -> None:
+    with pytest.raises(ValueError, match="is no request number"):
+        split_request_id(spelled)
+    assert split_request_id("L-0012") == ("L", 12), "the control"
 
 
 async def test_a_notice_that_waits_keeps_its_place_and_its_words(redis: Redis) -> None:
