@@ -44,22 +44,14 @@ async def post_run_result(turns: Turns, context: TurnContext, result: RunResult,
     here = await can_show_in(turns.platform, place, get_result_privacy(run, result))
     in_channel = here and not place.direct
     post = render_result(run, result, in_channel=in_channel)
-    post = await turns.features.complete_answer(run, result, post, here)
+    post = await turns.features.complete_answer(context.conversation.waiting, run, result, post, here)
     sent, waiting_files = {one.id for one in run.message.files}, context.conversation.waiting_files
     if left := [one for one in keeper.list_usable_files(run, waiting_files) if one.id in sent]:
         kept = translate("file.kept", language, files=choose_words(describe_files(left), language))
         post = replace(post, receipt="\n".join(filter(None, (post.receipt, kept))))
-    return await deliver_message(
-        turns.platform,
-        place,
-        run.message.person,
-        post,
-        is_here=here,
-        key=f"{run.id}:final",
-        again=context.is_redelivery,
-        wait_ms=wait_ms,
-        receipt=render_receipt(run, in_channel=True),
-    )
+    key, again, receipt = f"{run.id}:final", context.is_redelivery, render_receipt(run, in_channel=True)
+    where = (turns.platform, place, run.message.person)
+    return await deliver_message(*where, post, is_here=here, key=key, again=again, wait_ms=wait_ms, receipt=receipt)
 
 
 async def post_failure(turns: Turns, item: LaneItem, message: Message, run: Run | None) -> tuple[str, DeliveryResult]:

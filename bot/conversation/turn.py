@@ -51,8 +51,7 @@ DOWN_MAX_MS = 300_000
 
 
 async def handle_message(turns: Turns, lease: Lease, message: Message) -> Sequence[Write]:
-    """Handle a message. Returns the writes for its commit. Raises `RetryLater` while the model cannot be
-    reached."""
+    """Handle a message. Returns the writes for its commit. Raises `RetryLater` while the model cannot be reached."""
     with turns.progress.remove_status_after(message):
         await turns.platform.gate.wait_until_quiet()
         lease.set_person(message.person)

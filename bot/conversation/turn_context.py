@@ -53,7 +53,9 @@ class TurnFeatures(Protocol):
     async def answer_command(self, message: Message, caller: Caller, load: LoadConversation) -> CommandReply | None:
         """Answer a command by code alone. Returns None for any other message."""
 
-    async def complete_answer(self, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
+    async def complete_answer(
+        self, waiting: Sequence[PausedRun], run: Run, result: RunResult, post: Post, is_here: bool
+    ) -> Post:
         """Change an answer before it is posted. `is_here`: whether it stands where it was asked."""
 
     async def check_proposal(self, waiting: Sequence[PausedRun], run: Run, tool: str, proposal: Proposal) -> None:

@@ -64,7 +64,8 @@ async def enqueue_message(
     if click.card is not None and run.result is not None:
         in_channel = not place.direct and click.card.channel == place.channel
         post = render_result(run, run.result, in_channel=in_channel)
-        post = await add_footnotes(core, run, run.result, post, in_channel)
+        waiting = (await core.stores.runs.load_conversation(place.conversation, core.stores.history)).waiting
+        post = await add_footnotes(core, waiting, run, run.result, post, in_channel)
         with contextlib.suppress(ChatError):
             await core.platform.chat.update_message(click.card, replace(post, text=f"{post.text}\n{line}"))
     message = message.model_copy(update={"files": tuple(f for f in message.files if f.id not in run.used_files)})

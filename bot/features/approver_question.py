@@ -39,7 +39,9 @@ def asks_for_approver(run: Run, result: RunResult) -> bool:
     return is_here and is_question and _ASKED.search(said[-_END_CHARACTERS:]) is not None
 
 
-async def add_choices(directory: ChatDirectory, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
+async def add_choices(
+    directory: ChatDirectory, _: object, run: Run, result: RunResult, post: Post, is_here: bool
+) -> Post:
     if not is_here or not asks_for_approver(run, result):
         return post
     picker = PersonPicker(

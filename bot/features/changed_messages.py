@@ -29,8 +29,7 @@ def build(core: Core) -> Feature:
 
 
 async def notify_writer(core: Core, lease: Lease, change: MessageChanged) -> Sequence[Write]:
-    """In the lane of the conversation, which the run belongs to. Told once, however often the message is
-    changed."""
+    """In the lane of the conversation, which the run belongs to. Told once, however often the message is changed."""
     message = change.message
     run, approval = await _find_open_card(core, message)
     if run is None or approval is None:

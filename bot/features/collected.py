@@ -51,9 +51,11 @@ class Features:
                 return reply
         return None
 
-    async def complete_answer(self, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
+    async def complete_answer(
+        self, waiting: Sequence[PausedRun], run: Run, result: RunResult, post: Post, is_here: bool
+    ) -> Post:
         for complete in self._complete:
-            post = await complete(run, result, post, is_here)
+            post = await complete(waiting, run, result, post, is_here)
         return post
 
     def build_step_writes(self, run: Run, step: RunStep) -> list[Write]:

@@ -92,8 +92,9 @@ class Feature:
     """By choice: buttons on a card for everybody whom it concerns, which decide nothing about it."""
     answer_command: Callable[[Message, Caller, LoadConversation], Awaitable[CommandReply | None]] | None = None
     """Answers a message by code alone, before any run."""
-    complete_answer: Callable[[Run, RunResult, Post, bool], Awaitable[Post]] | None = None
-    """Changes an answer before it is posted. The flag: whether the answer stands where it was asked."""
+    complete_answer: Callable[[Sequence[PausedRun], Run, RunResult, Post, bool], Awaitable[Post]] | None = None
+    """Changes an answer before it is posted. With the cards that the conversation waits for, and whether the
+    answer stands where it was asked."""
     build_step_writes: Callable[[Run, RunStep], Sequence[Write]] | None = None
     """Writes in the commit of a step of a run."""
     build_answer_writes: Callable[[Run, ConversationHistory, AppendHistory], Sequence[Write]] | None = None

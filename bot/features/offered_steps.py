@@ -32,7 +32,7 @@ def build(core: Core) -> Feature:
     return Feature(presses=presses, complete_answer=partial(add_buttons, core))
 
 
-async def add_buttons(core: Core, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
+async def add_buttons(core: Core, _: object, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
     steps = list_offered_steps(run)
     if not steps or result.stop_reason:
         return post

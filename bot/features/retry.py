@@ -22,7 +22,7 @@ def build(core: Core) -> Feature:
     return Feature(presses={CHOICE: partial(retry_message, core)}, complete_answer=add_button)
 
 
-async def add_button(run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
+async def add_button(_: object, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
     if not result.stop_reason:
         return post
     button = Button(label=translate("choice.retry", run.language), choice=CHOICE, approval=run.id, version=1)

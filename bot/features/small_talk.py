@@ -14,5 +14,5 @@ def build(core: Core) -> Feature:
     return Feature(complete_answer=remove_receipt)
 
 
-async def remove_receipt(run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
+async def remove_receipt(_: object, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
     return replace(post, receipt="") if is_small_talk(run, result) else post

@@ -71,8 +71,7 @@ def build_request(approval: Approval) -> Sequence[Write]:
 
 
 async def draft_suggestion(core: Core, lease: Lease, advise: DraftSuggestion) -> Sequence[Write]:
-    """Asks the model while the card can be pressed. No person asked for this, so it counts on the system's
-    account."""
+    """Asks the model while the card can be pressed. No person asked for this, so it counts on the system's account."""
     approval = await core.stores.approvals.load_approval(advise.approval)
     if approval is None or approval.state is not ApprovalState.OPEN or approval.version != advise.version:
         return []

@@ -1,5 +1,4 @@
-"""Acts of people in the workspace: write, press, submit, open. Each act notifies the app as the platform
-would."""
+"""Acts of people in the workspace: write, press, submit, open. Each act notifies the app as the platform would."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ async def list_ratings(redis: Redis, keys: Keys, run: str) -> list[dict[str, str
     return [{"by": person, "rating": one.rating} for person, one in sorted(feedback.items())]
 
 
-async def add_buttons(run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
+async def add_buttons(_: object, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
     if result.stop_reason or is_small_talk(run, result):
         return post
     good, bad = (translate(f"feedback.label_{rating}", run.language) for rating in CHOICES.values())

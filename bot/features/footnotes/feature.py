@@ -18,6 +18,7 @@ from bot.chat.messages import ChatDirectory, NamedPeople, Post
 from bot.conversation.progress import SUBJECT_MAX, describe_action
 from bot.conversation.turn_context import load_open_cards
 from bot.core.disclosure import Disclosure, decide_channel_disclosure
+from bot.core.history_entries import PausedRun
 from bot.core.i18n import load_sentences, render_receipt_line, render_value, translate
 from bot.core.records import Run, RunResult
 from bot.core.run_state import CallRecord, CallStatus, RunState
@@ -40,14 +41,15 @@ def build(core: Core) -> Feature:
     return Feature(complete_answer=partial(add_footnotes, core))
 
 
-async def add_footnotes(core: Core, run: Run, result: RunResult, post: Post, is_here: bool) -> Post:
+async def add_footnotes(
+    core: Core, waiting: Sequence[PausedRun], run: Run, result: RunResult, post: Post, is_here: bool
+) -> Post:
     caller, language = await core.platform.directory.find_caller(run.message.person), run.language
     if caller is None:
         return post
     place, lines = run.message.place, [post.receipt]
     is_in_channel = is_here and not place.direct
     if not (run.receipt_lines or is_small_talk(run, result)):  # an answer could say of such a card that it is done
-        waiting = (await core.stores.runs.load_conversation(place.conversation, core.stores.history)).waiting
         cards = await load_open_cards(core.stores, run.message, waiting)
         shown = [one.proposal.get_title_for(one.owner) for one in cards if one.place == place or not is_in_channel]
         if titles := " · ".join(render_value(one, language) for one in shown):

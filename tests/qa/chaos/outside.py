@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +268,7 @@ async def outside(plan: Plan) -> AsyncIterator[Outside]:
     workspace = open_workspace(timing, world=plan.world)
     CALLS[workspace] = ApiFaults(troubles)
     carrier = Careless(workspace.sockets, troubles, timing.ack)
-    workspace.delivery = Telling(carrier, timing, workspace.state.waiting, workspace._notify_acks)
+    workspace.delivery = Telling(carrier, timing, workspace.state.waiting, partial(workspace.notify_change, "acks"))
     mailbox, callers, driver = BadMailbox(troubles), Callers(), build_hands(workspace, recheck_s=0.1)
     smtp_url, routes = f"smtp://127.0.0.1:{await mailbox.start()}", server.build_routes(workspace)
     bots = [web.route(one.method, f"/bot{{bot}}{one.path}", one.handler) for one in routes if API.match(one.path)]
