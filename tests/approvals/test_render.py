@@ -254,7 +254,7 @@ def test_nobody_is_told_who_they_are_themselves_but_of_others_with_them() -> Non
     wang = Identity(id=WANG.id, name="王五", names={"en": "Wang Wu"})
     alone, both = Identities(people=WHO.people), Identities(people=(*WHO.people, wang))
 
-    def labels(reader: Person, value: Identities, *, tells_others: bool) -> list[str]:
+    def labels(reader: Person, value: Identities | str, *, tells_others: bool) -> list[str]:
         fields = (CardField(label="requester", value=value, tells_others=tells_others),)
         card = make_card(proposal=PLAN.model_copy(update={"fields": fields}))
         return [label for label, _ in render_card(card, reader, NAMES).card.facts]
@@ -263,6 +263,7 @@ def test_nobody_is_told_who_they_are_themselves_but_of_others_with_them() -> Non
     assert labels(WANG, alone, tells_others=True) == ["Requested by"]
     assert labels(LI, both, tells_others=True) == ["申请人", DRAFT]
     assert labels(LI, alone, tells_others=False) == ["申请人", DRAFT], "a recipient or a handover is always shown"
+    assert labels(LI, "采购部", tells_others=True) == ["申请人", DRAFT], "a text that decides who is asked is no person"
     fields = (CardField(label="requester", value=both),)
     card = render_card(make_card(proposal=PLAN.model_copy(update={"fields": fields})), WANG, NAMES).card
     assert [one.name for one in card.facts[0][1].people] == ["李四", "Wang Wu"]
