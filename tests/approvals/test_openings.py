@@ -17,7 +17,7 @@ from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
 from tests.harness.presses import requested, rewrite
-from tools.spec import Gate, Proposal, TextRef, ToolError, ToolOutcome
+from tools.spec import CardField, Gate, Proposal, TextRef, ToolError, ToolOutcome
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 CARD = "A00both"
@@ -102,6 +102,15 @@ async def test_a_new_draft_is_news_to_who_has_drafted_it_only(redis: Redis) -> N
     await ask(bot, draft(plan), caller="U2")
     assert (await bot.load_approval(CARD)).version == 2, "asked for again, it is no news"
     assert count_posts(bot) == {"U2": 3, "U3": 1}
+
+
+async def test_a_new_draft_keeps_the_suggestion_and_repeats_no_other_field(redis: Redis) -> None:
+    bot, plan = await set_up(redis)
+    advice = CardField(label="advice", value="approve it")
+    await ask(bot, plan.with_card_fields((*plan.fields, advice)))
+    await ask(bot, draft(plan), caller="U2")
+    approval = await bot.load_approval(CARD)
+    assert approval.version == 2 and approval.proposal.fields == (*plan.fields, advice)
 
 
 async def test_an_expired_card_that_is_asked_for_is_a_fresh_one_for_everybody(redis: Redis) -> None:
