@@ -106,13 +106,9 @@ async def _bring_up_to_date(
 async def _complete_for_approver(cards: Cards, asked: OpenCard) -> OpenCard:
     """Return the card as its approver has to see it. The author, who asked for it, was told less."""
     author = await cards.platform.directory.find_caller(asked.caller)
-    try:
-        whole = await build_task_card(cards, author, asked.proposal.subject) if author else asked
-    except ToolError as error:
-        if error.code not in OVER_CODES:
-            raise
-        return asked  # a press on it is told that the task is closed
-    return asked.model_copy(update={"proposal": whole.proposal})
+    whole = await build_task_card(cards, author, asked.proposal.subject) if author else None
+    # If the task is over, a press on the card is told so.
+    return asked.model_copy(update={"proposal": whole.proposal}) if whole else asked
 
 
 async def edit_card(cards: Cards, lease: Lease, approval: Approval, person: Caller, click: Click) -> Sequence[Write]:
@@ -177,14 +173,21 @@ async def measure_open_time(cards: Cards, proposal: Proposal, caller: str) -> Op
     return OpenPeriod(to_ms(now), to_ms(reminder), to_ms(end))
 
 
-async def build_task_card(cards: Cards, reader: Caller, task: str, follow_up: TextRef | None = None) -> OpenCard:
-    """Build the card of a task in its current state. Raises ToolError if the task has no card any more."""
-    kind = (await cards.tool_services.engine.get_task(task)).task.kind
+async def build_task_card(cards: Cards, reader: Caller, task: str, follow_up: TextRef | None = None) -> OpenCard | None:
+    """Build the card of a task in its current state. Return None if the task is over. Raises `ToolError`."""
+    context = ToolContext(cards.tool_services, reader, cards.stores.clock.today())
+    try:
+        kind = (await cards.tool_services.engine.get_task(task)).task.kind
+        proposal = await propose_decision(context, task)
+    except ToolError as error:
+        if error.code in OVER_CODES:
+            return None
+        raise
     return OpenCard(
         approval=derive_task_card_id(cards.stores.approvals.keys, task),
         tool=DECIDE_TASK.name,
         gate=Gate.CONFIRM if kind is TaskKind.REVISE else Gate.APPROVE,
-        proposal=await propose_decision(ToolContext(cards.tool_services, reader, cards.stores.clock.today()), task),
+        proposal=proposal,
         caller="",
         place=None,
         follow_up=follow_up,

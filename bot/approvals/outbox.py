@@ -17,7 +17,6 @@ from tools.mail.send_email import SEND_EMAIL, SendEmailArgs, prepare_send_email
 from tools.people.names import PERSON, format_stand_in, get_names_by_language
 from tools.spec import Gate, TextRef, ToolError
 from tools.tool import ToolContext
-from tools.workflow.engine.authority import OVER_CODES
 from tools.workflow.engine.state import SYSTEM, Decision, TaskKind
 from tools.workflow.engine.store import OutboxEvent
 from tools.workflow.process.definition import format_request_line
@@ -94,13 +93,10 @@ async def _enqueue_task_card(cards: Cards, event: OutboxEvent, follow_up: TextRe
         requester = (await engine.get_task(task)).request.initiator
         await _enqueue_notice(cards, event, TextRef(key="notice.undelivered", params={"task": task}), requester)
         return
-    try:
-        card = await build_task_card(cards, reader, task, follow_up)
-    except ToolError as error:
-        if error.code in OVER_CODES:  # closed before its card was delivered
-            log.info("outbox.no_card", task=task, code=error.code)
-            return
-        raise
+    card = await build_task_card(cards, reader, task, follow_up)
+    if card is None:  # closed before its card was delivered
+        log.info("outbox.no_card", task=task)
+        return
     await _enqueue_work(cards, card.approval, event.id, card)
 
 
