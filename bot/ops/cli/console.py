@@ -17,6 +17,7 @@ from typing import Annotated, Any, ParamSpec
 
 import typer
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 from rich.console import Console
 
 from bot.app.mcp_file import load_mcp_servers
@@ -80,8 +81,8 @@ async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Ke
     set.
 
     A store that is half restored opens only for the command that restores it, which sets `make`. Secrets in the
-    settings and in the file of MCP servers are redacted from here on. Raises NoInstallationError, SettingsError and
-    StoreUnavailableError."""
+    settings and in the file of MCP servers are redacted from here on. Raises NoInstallationError, SettingsError,
+    StoreUnavailableError, and CountersignError if Redis refuses what the command asks."""
     settings = load_settings()
     try:
         load_mcp_servers(settings)
@@ -96,6 +97,8 @@ async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Ke
         except BrokenPipeError:  # nobody reads the output any more (`| head`): the rest is discarded
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(UNREAD) from None
+        except ResponseError as refused:
+            raise build_error("store.refused", error=str(refused)) from refused
         finally:
             await redis.aclose()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
 
 from bot.queue.keys import Keys
 from bot.redis.connect import connect_redis
@@ -65,6 +66,19 @@ def test_a_command_that_finds_no_bot_says_so_and_makes_nothing(
     assert f"这里没有机器人：DATA_DIR 是 {bare}/.countersign" in invoke(capsys, monkeypatch, "pending").err
     check = invoke(capsys, monkeypatch, "processes", "check", TRIP)
     assert check.code == 0 and tree(bare) == [], "what needs no store works anywhere"
+
+
+async def test_a_command_whose_user_may_not_read_the_store_says_so(
+    redis: Redis, valkey: str, bare: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    subtests: pytest.Subtests,
+) -> None:  # fmt: skip
+    await redis.execute_command("ACL", "SETUSER", "stranger", "on", ">word", "+@all", "resetkeys")
+    monkeypatch.setenv("REDIS_URL", valkey.replace("//", "//stranger:word@"))
+    for arguments in STORES:
+        end = await asyncio.to_thread(invoke, capsys, monkeypatch, *arguments)
+        with subtests.test(" ".join(arguments)):
+            assert end.code == 1 and "No permissions" in end.err and len(end.err.strip().splitlines()) == 1, end
+            assert "word" not in end.err
 
 
 def test_the_list_above_is_of_all_commands() -> None:
