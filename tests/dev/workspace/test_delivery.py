@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -40,16 +40,15 @@ async def socket(workspace: Workspace) -> AsyncIterator[aiohttp.ClientWebSocketR
 async def test_a_ticket_is_good_for_one_socket_and_the_eleventh_is_sent_away(
     workspace: Workspace, client: AsyncWebClient
 ) -> None:
-    async with aiohttp.ClientSession() as session:
-        opened = []
+    async with aiohttp.ClientSession() as session, AsyncExitStack() as opened:
         for number in range(1, 12):
             url = (await client.apps_connections_open(app_token=APP_TOKEN))["url"]
-            opened.append(await session.ws_connect(url))
-            frame = await opened[-1].receive_json(timeout=2)
+            ws = await opened.enter_async_context(session.ws_connect(url))
+            frame = await ws.receive_json(timeout=2)
             if number <= 10:
                 assert (frame["type"], frame["num_connections"]) == ("hello", number)
         assert (frame["type"], frame["reason"]) == ("disconnect", "too_many_websockets")
-        assert (await opened[-1].receive(timeout=2)).type == aiohttp.WSMsgType.CLOSE
+        assert (await ws.receive(timeout=2)).type == aiohttp.WSMsgType.CLOSE
         assert len(workspace.sockets.list_live_links()) == 10
         for used in (url, url.replace("ticket=", "ticket=x")):
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
