@@ -164,14 +164,14 @@ def list_card_facts(
 
 
 def _list_current_fields(approval: Approval, reader: Person) -> tuple[CardField, ...]:
-    """List the fields to show: without *waiting for a decision* once the card is decided, without the model's
-    suggestion for the requester, with the draft for its author."""
+    """List the fields to show: without *waiting for a decision* once the card is decided, for the requester without the
+    model's suggestion and other people's claims, with the draft for its author."""
     left_out = "status" if approval.state is not ApprovalState.OPEN else ""
     return (*_list_visible_fields(approval, reader, left_out), *list_draft_fields(approval, reader.id))
 
 
 def _list_visible_fields(approval: Approval, reader: Person, left_out: str) -> tuple[CardField, ...]:
-    hidden = {left_out, ADVICE_LABEL} if is_watcher(approval, reader) else {left_out}
+    hidden = {left_out, ADVICE_LABEL, "same_file"} if is_watcher(approval, reader) else {left_out}
     return tuple(
         field
         for field in approval.proposal.fields

@@ -269,8 +269,12 @@ async def test_a_card_that_its_author_asks_for_tells_its_approver_of_the_same_fi
     card = bot.chat.cards("DU2")[-1]
     assert "E-0001" in str(card.facts), "the control"
     await bot.handle_work(card.buttons[0].approval, "expire", ExpireCard(version=1))
+    own = bot.chat.cards("DU1")[-1]
+    assert own.buttons[0].choice == "again" and "E-0001" not in str(own)
     await bot.send("请李四看一下", id="Ev3")
     again = bot.chat.cards("DU2")[-1]
     assert again.buttons and again != card
     assert "E-0001" in str(again.facts)
     assert "E-0001" not in str(bot.model.requests[-1])
+    assert "E-0001" not in str([one for one in bot.chat.posts if one.place.channel == "DU1"])
+    assert "E-0001" not in str(bot.chat.cards("DU1"))
