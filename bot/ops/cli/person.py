@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from collections import Counter
@@ -136,10 +137,12 @@ async def hand_over(
             except ToolError as refused:
                 problems[task] = refused
         for one in stand_ins:
-            moved_one = one.model_copy(update={"id": f"{one.id}-{secrets.token_hex(4)}", "deputy": heir})
+            id = hashlib.sha256(f"{one.id} {heir}".encode()).hexdigest()[:12]  # the same after a call that broke off
+            moved_one = one.model_copy(update={"id": id, "deputy": heir})
             theirs = await store.list_delegations_from(one.person)
             try:
-                reject_bad_delegation(moved_one, [known for known in theirs if known.id != one.id], now)
+                others = [known for known in theirs if known.id not in (one.id, moved_one.id)]
+                reject_bad_delegation(moved_one, others, now)
             except ToolError as refused:
                 problems[f"{one.person} {one.id}"] = refused
                 continue

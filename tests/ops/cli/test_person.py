@@ -214,6 +214,24 @@ async def test_a_stand_in_that_cannot_be_handed_over_is_not_lost(desk: Office, t
     assert moved.deputy == WANG
 
 
+async def test_a_hand_over_that_broke_off_between_the_new_stand_in_and_the_old_one_is_ended_by_the_next_call(
+    desk: Office, tmp_path: Path
+) -> None:
+    """The store refuses to delete the old one: the command's user may not write Li Si's list."""
+    redis, now = desk.bot.stores.redis, datetime.now(UTC)
+    away = Delegation(id="D1", person=ZHANG, deputy=LI, start=now, end=now + timedelta(days=9))
+    await RedisStore(redis).save_delegation(away, [])
+    written = ("{q*", "{wf}:away:*", f"{{wf}}:deputy:{WANG}", "{wf}:timers")
+    narrow = ("reset", "on", ">word", "+@all", "allchannels", "%R~*", *(f"~cs:{key}" for key in written))
+    await redis.execute_command("ACL", "SETUSER", "narrow", *narrow)
+    leave, url = ("person", "leave", LI, "--to", WANG, "--yes"), desk.redis_url.replace("//", "//narrow:word@")
+    refused = await run_command(desk, tmp_path, *leave, REDIS_URL=url)
+    assert refused.code != 0 and len(await RedisStore(redis).list_delegations_from(ZHANG)) == 2
+    assert (await run_command(desk, tmp_path, *leave)).code == 0
+    (moved,) = await RedisStore(redis).list_delegations_from(ZHANG)
+    assert (moved.deputy, await RedisStore(redis).list_delegations_to(LI)) == (WANG, ())
+
+
 @asynccontextmanager
 async def another_engine(valkey: str, url: str) -> AsyncIterator[tuple[Office, dict[str, str]]]:
     """An office whose requests Operaton keeps, and the settings of a shell there."""
