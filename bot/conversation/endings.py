@@ -49,9 +49,9 @@ async def post_run_result(turns: Turns, context: TurnContext, result: RunResult,
     if left := [one for one in keeper.list_usable_files(run, waiting_files) if one.id in sent]:
         kept = translate("file.kept", language, files=choose_words(describe_files(left), language))
         post = replace(post, receipt="\n".join(filter(None, (post.receipt, kept))))
-    key, again, receipt = f"{run.id}:final", context.is_redelivery, render_receipt(run, in_channel=True)
-    where = (turns.platform, place, run.message.person)
-    return await deliver_message(*where, post, is_here=here, key=key, again=again, wait_ms=wait_ms, receipt=receipt)
+    where, key, again = (turns.platform, place, run.message.person), f"{run.id}:final", context.is_redelivery
+    receipts = (render_receipt(run, in_channel=True), render_receipt(run))
+    return await deliver_message(*where, post, is_here=here, key=key, again=again, wait_ms=wait_ms, receipts=receipts)
 
 
 async def post_failure(turns: Turns, item: LaneItem, message: Message, run: Run | None) -> tuple[str, DeliveryResult]:
@@ -59,6 +59,7 @@ async def post_failure(turns: Turns, item: LaneItem, message: Message, run: Run 
     takes nothing, the text goes to the DM."""
     text = translate("turn.given_up", await get_person_language(turns.platform.directory, message.person), id=item.id)
     privacy, key, post, is_here = Privacy.PUBLIC, f"dead:{item.id}", Post(text), None
+    receipts = (render_receipt(run, in_channel=True), render_receipt(run)) if run else ("", "")
     if run is not None:
         result = run.result or RunResult(text=text, stop_reason="given_up")
         text, privacy = result.text, get_result_privacy(run, result)
@@ -66,9 +67,10 @@ async def post_failure(turns: Turns, item: LaneItem, message: Message, run: Run 
         post = render_result(run, result, in_channel=is_here and not message.place.direct)
     try:
         return text, await deliver_message(
-            turns.platform, message.place, message.person, post, is_here=is_here, key=key, again=True
+            turns.platform, message.place, message.person, post, is_here=is_here, key=key, again=True, receipts=receipts
         )
     except ChatError:
+        post = replace(post, receipt=post.receipt.replace(*receipts))
         direct = await turns.platform.chat.open_dm(message.person)
         await turns.platform.chat.post_message(direct, post, key=key, again=True)
         return text, DeliveryResult(
@@ -115,11 +117,12 @@ async def deliver_message(
     key: str,
     again: bool = False,
     wait_ms: int | None = None,
-    receipt: str = "",
+    receipts: tuple[str, str] = ("", ""),
 ) -> DeliveryResult:
     """Post in the place or in the person's DM. `is_here`: which of them, for a post that depends on it, because the
-    readers of a place may change meanwhile; None for a post that everybody may read. `receipt`: posted with the pointer
-    if the place may show a receipt at all. `key`, `again`, `wait_ms`: as for `Channel.post_message`."""
+    readers of a place may change meanwhile; None for a post that everybody may read. `receipts`: for a channel, posted
+    with the pointer if the place may show a receipt at all; and for the DM, if the post has to go there after all.
+    `key`, `again`, `wait_ms`: as for `Channel.post_message`."""
     if is_here or (is_here is None and await can_show_in(platform, place)):
         try:
             await platform.chat.post_message(place, post, key=key, again=again, wait_ms=wait_ms)
@@ -128,15 +131,15 @@ async def deliver_message(
                 raise
             log.warning("place.closed", channel=place.channel, error=closed.code)
             reason = translate("pointer.closed", await get_person_language(platform.directory, person))
-            post = replace(post, text=f"{reason}\n\n{post.text}")
+            post = replace(post, text=f"{reason}\n\n{post.text}", receipt=post.receipt.replace(*receipts))
             direct = await _deliver_to_dm(platform, person, post, key, again=again)
             return DeliveryResult(in_conversation=False, direct=direct)
         return DeliveryResult(in_conversation=True)
     direct = await _deliver_to_dm(platform, person, post, key, again=again)
     language = await get_person_language(platform.directory, person)
     pointer = Post(translate("pointer.sent" if direct else "pointer.unreachable", language))
-    if receipt and await can_show_in(platform, place, Privacy.OWN):
-        pointer = replace(pointer, receipt=receipt)
+    if receipts[0] and await can_show_in(platform, place, Privacy.OWN):
+        pointer = replace(pointer, receipt=receipts[0])
     await platform.chat.post_message(place, pointer, key=f"{key}:pointer", again=again, wait_ms=wait_ms)
     return DeliveryResult(in_conversation=False, direct=direct, pointer=pointer.text)
 

@@ -19,7 +19,7 @@ from bot.conversation import turn
 from bot.conversation.progress import Display
 from bot.conversation.turn import DOWN_MAX_MS
 from bot.conversation.turn_context import Turns
-from bot.core.errors import ChatRefusedError, ModelFailureCause, ModelUnavailableError
+from bot.core.errors import ChatRefusedError, ModelFailureCause, ModelUnavailableError, PlaceClosedError
 from bot.core.i18n import translate
 from bot.core.records import ApprovalState, EffectState, Run, RunStatus
 from bot.core.run_state import CallStatus
@@ -390,13 +390,17 @@ async def test_an_answer_that_was_refused_every_time_comes_with_what_nothing_sup
     assert "L-0099 已通过。" in told.text and "未经核实" in told.text and "系统记录" in told.receipt
 
 
-async def test_an_answer_that_a_channel_refused_every_time_says_in_the_dm_what_was_done(redis: Redis) -> None:
-    bot = Bot(redis, [mail(), DONE])
+@pytest.mark.parametrize("is_answered", [True, False])
+@pytest.mark.parametrize("refusal", [ChatRefusedError, PlaceClosedError])
+async def test_an_answer_that_a_channel_refused_every_time_says_in_the_dm_what_was_done(
+    redis: Redis, is_answered: bool, refusal: type[ChatRefusedError]
+) -> None:
+    bot = Bot(redis, [mail(), *([DONE] if is_answered else [RuntimeError("a mistake of ours")] * 9)])
     await bot.send("写封邮件", place=DM.model_copy(update={"channel": "C1", "direct": False}))
-    bot.chat.fails["C1"] = [ChatRefusedError("invalid_blocks", "chat.postMessage")] * 20
+    bot.chat.fails["C1"] = [refusal("invalid_blocks", "chat.postMessage")] * 20
     await bot.press(bot.chat.cards("DU1")[0], "send")
-    [told] = [one.post.receipt for one in bot.chat.posts if one.key.startswith("dead:")]
-    assert "李四" in told and translate("receipt.private", "zh") not in told
+    told = [one.post.receipt for one in bot.chat.posts if one.place.channel == "DU1" and one.post.receipt]
+    assert told and all("李四" in one and translate("receipt.private", "zh") not in one for one in told)
 
 
 # A press that is answered with a question, and a draft that makes a card anew

@@ -317,14 +317,8 @@ class HomeActions(Home):
         tool, about = PROPOSALS[action][0], f"home:{caller.id}:{submission.id}"
         lane = self.core.stores.keys.derive_id("A", self.core.stores.keys.get_partition(about), about)
         card = OpenCard(approval=lane, tool=tool.name, gate=tool.gate, proposal=proposal, caller=caller.id, place=None)
-        click = Click(
-            id=f"press:{about}",
-            approval=lane,
-            version=1,
-            choice="confirm",
-            person=caller.id,
-            place=submission.place,
-        )
+        place, id = submission.place, f"press:{about}"
+        click = Click(id=id, approval=lane, version=1, choice="confirm", person=caller.id, place=place)
         return HomeAnswer(), [
             EnqueueItem(lane, f"open:{about}", card.model_dump_json()),
             EnqueueItem(lane, click.id, ButtonPressed(click=click).model_dump_json()),
