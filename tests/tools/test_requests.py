@@ -50,10 +50,12 @@ async def test_who_has_left_is_still_named_in_the_history(monkeypatch: pytest.Mo
     monkeypatch.setattr(People, "list_people", PresentPeople.list_people)
     there = office()
     request = await there.start(LONG)
-    await there.decide(LI, f"{request}-1", "approve")
-    there.people.change(LI, active=False)
+    named = f"{LIN.id},{ZHAO.id}"  # one after the other: nobody has asked the second one yet
+    await there.do(LI, "add_sign", task_id=f"{request}-1", people=named, where="after", mode="order", opinion="好")
+    for person in (LI, ZHAO):
+        there.people.change(person, active=False)
     story = (await there.look(ZHANG, "request_status", request=request))["timeline"]
-    assert "李四同意" in story and LI.id not in story
+    assert "李四同意" in story and "赵六" in story and not any(one.id in story for one in (LI, ZHAO))
 
 
 async def test_of_many_identical_requests_the_newest_five_are_named_and_the_others_counted() -> None:

@@ -76,10 +76,12 @@ async def build_timeline(services: ToolServices, request: Request, zone: tzinfo 
     """One note per step, oldest first, with times in `zone`; at the end, whom the request waits for or how it ended."""
     process = await services.engine.get_process(request)
     names = {p.id: list_names_by_language(p) for p in await services.directory.list_people()}
-    for person in request.participants - names.keys():  # no list has who has left
+    events = await services.engine.list_events(request.id)
+    added = (getattr(event.command, "people", ()) for event in events)  # they may have no task yet
+    for person in request.participants.union(*added) - names.keys():  # no list has who has left
         names[person] = await get_names_by_language(services.directory, person)
     teller = TimelineWriter(process=process, request=request, names=names, zone=zone)
-    told = [note for event in await services.engine.list_events(request.id) for note in teller.describe_event(event)]
+    told = [note for event in events for note in teller.describe_event(event)]
     earlier = [TextRef(key="timeline.earlier", params={"n": len(told) - MAX_STEPS})] if len(told) > MAX_STEPS else []
     return (*earlier, *told[-MAX_STEPS:], *teller.describe_current_state())
 
