@@ -117,19 +117,15 @@ class RedisMemberStore:
             await self.redis.pexpire(self._build_key("lock"), LOCK_MS)
 
     async def finish_listing(self, holder: str) -> None:
-        if await self.redis.get(self._build_key("lock")) != holder:
-            return  # another process reads the list by now, and `seen` is of its pages
-        async with self.redis.pipeline(transaction=False) as pipe:
+        async with self.redis.pipeline(transaction=True) as pipe:
+            pipe.get(self._build_key("lock"))
             pipe.hkeys(self._build_key("members"))
             pipe.smembers(self._build_key("seen"))
-            known, seen = await pipe.execute()
+            locked, known, seen = await pipe.execute()
+        if locked != holder:
+            return  # another process reads the list by now, and `seen` is of its pages
         await self.save_records(dict.fromkeys(set(known) - set(seen)))
-        listed_ms = await load_time_ms(self.redis)
-        async with self.redis.pipeline(transaction=True) as pipe:
-            pipe.hset(self._build_key("listing"), "listed_ms", str(listed_ms))
-            pipe.hdel(self._build_key("listing"), "cursor")
-            pipe.delete(self._build_key("seen"))
-            await pipe.execute()
+        await self.redis.hset(self._build_key("listing"), "listed_ms", str(await load_time_ms(self.redis)))
 
     async def load_list_age_ms(self) -> int | None:
         """Return the age of the whole list (ms), whichever process read it; None if it was never read. Raises
