@@ -77,18 +77,18 @@ class DirectoryFile:
         if self._path is None or (not at_once and self._clock() < self._looked_at + CHECK_INTERVAL_S):
             return False
         self._looked_at = self._clock()
-        previous_stamp, self._stamp = self._stamp, await asyncio.to_thread(_read_file_stamp, self._path)
-        if self._stamp == previous_stamp:
+        stamp = await asyncio.to_thread(_read_file_stamp, self._path)
+        if stamp == self._stamp:
             return False
-        previous_problem, self._problem = self._problem, ""
+        previous_problem, problem, entries = self._problem, "", self.entries
         try:
             entries = await asyncio.to_thread(read_directory_file, self._path)
         except SettingsError as wrong:
-            self._problem = str(wrong)
-            if self._problem != previous_problem:
-                log.error("directory.not_read", error=self._problem)
-            return False
-        if entries == self.entries and not previous_problem:
+            problem = str(wrong)
+        self._stamp, self._problem = stamp, problem  # a caller who did not wait so long has not read it
+        if problem and problem != previous_problem:
+            log.error("directory.not_read", error=problem)
+        if problem or (entries == self.entries and not previous_problem):
             return False
         self.entries = entries
         log.info("directory.read", people=len(self.entries))

@@ -15,6 +15,7 @@ from bot.people.directory import PlatformDirectory
 from bot.people.directory_file import DirectoryEntry, DirectoryFile, read_directory_file
 from tests.platforms.slack.conftest import Desk
 from tests.platforms.slack.doubles import member
+from tools.file_stamps import build_stamp
 
 FINANCE = '[[person]]\nemail = "zhaoliu@example.com"\nroles = ["finance"]\n'
 BARE = '[[person]]\nemail = "zhaoliu@example.com"\n'
@@ -224,3 +225,28 @@ async def test_every_way_of_writing_is_noticed(tmp_path: Path) -> None:
         edit(path)
         assert await file.reload_if_changed(at_once=True) and not file.entries["zhaoliu@example.com"].roles
         assert not await file.reload_if_changed(at_once=True), "once"
+
+
+async def test_a_change_is_not_missed_because_whoever_noticed_it_did_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A press on Home, for example, waits for a second or two."""
+    path, begun, go_on = write(tmp_path / "directory.toml", FINANCE), threading.Event(), threading.Event()
+
+    def read_slowly(path: Path | None) -> Mapping[str, DirectoryEntry]:
+        begun.set()
+        go_on.wait(30)
+        return read_directory_file(path)
+
+    file = DirectoryFile(path)
+    write(path, BARE)
+    while build_stamp(path.stat())[-1]:  # a younger change is looked for again in any case
+        await asyncio.sleep(0.01)
+    monkeypatch.setattr("bot.people.directory_file.read_directory_file", read_slowly)
+    noticed = asyncio.create_task(file.reload_if_changed(at_once=True))
+    await asyncio.to_thread(begun.wait, 30)
+    noticed.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await noticed
+    assert await file.reload_if_changed(at_once=True) and not file.entries["zhaoliu@example.com"].roles
