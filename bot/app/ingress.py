@@ -135,7 +135,7 @@ class LaneIngress:
         try:
             return Acceptance.NOT_TAKEN if await self.stores.lanes.withdraw_item(lane, event.id) else Acceptance.TAKEN
         except StoreUnavailableError as again:
-            is_refused = isinstance(failed, StoreRefusedError) and not isinstance(again, StoreUnconfirmedError)
+            is_refused = isinstance(failed, StoreRefusedError) and isinstance(again, StoreRefusedError)
             return Acceptance.NOT_TAKEN if is_refused else Acceptance.UNKNOWN
 
     async def stop_session(self, place: Place, person: str, id: str, at: str) -> None:

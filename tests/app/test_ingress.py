@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
 from bot.app.ingress import CardActions
 from bot.chat.messages import Acceptance, Click, Message
@@ -12,6 +14,7 @@ from bot.core.i18n import translate
 from bot.core.records import ApprovalState
 from bot.queue.scripts import ConfirmedBy
 from bot.queue.writes import apply_writes
+from bot.redis.outages import StoreClient
 from tests.harness.lanes import pass_moment
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
@@ -38,6 +41,8 @@ async def test_what_a_store_refuses_for_certain_is_told_as_not_taken(redis: Redi
         assert await bot.ingress.withdraw(taken, StoreUnconfirmedError("by none")) is Acceptance.UNKNOWN
         bot.lanes._confirmation.by = ConfirmedBy.REPLICA
         assert await bot.ingress.withdraw(taken, refused.value) is Acceptance.UNKNOWN, "known, and not confirmed"
+        bot.lanes.redis = StoreClient(unix_socket_path="/nowhere/redis.sock", retry=Retry(NoBackoff(), 0))
+        assert await bot.ingress.withdraw(taken, refused.value) is Acceptance.UNKNOWN, "nobody can be asked any more"
     finally:
         await (redis.replicaof("NO", "ONE") if setting == "replica" else redis.config_set(setting, 0))
 
