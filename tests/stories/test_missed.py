@@ -1,14 +1,20 @@
 """Nobody hears Slack for longer than Slack resends an event: messages of that time are answered once, in order."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from itertools import count
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from redis.asyncio import Redis
 
+from bot.chat.messages import Place
+from bot.core.clock import Clock
 from bot.dev.workspace.delivery import DeliveryAttempt, NotAcknowledgedError
 from bot.platforms.slack import missed_messages
-from bot.platforms.slack.missed_messages import MissedMessages
+from bot.platforms.slack.missed_messages import LastSeenStore, MissedMessages
+from bot.queue.keys import Keys
 from tests.harness.office import GENERAL, LI, WANG, ZHANG, Office, office
 from tests.harness.store_changes import wait_for_store
 
@@ -119,3 +125,26 @@ async def test_without_a_look_it_is_never_answered(
         await wait_for_store(redis, lambda: has_looked(redis))
         await hasty.quiet()
     assert len(hasty.finals(GENERAL)) + len(hasty.finals(hasty.dm(ZHANG))) == before
+
+
+async def test_a_place_that_could_not_be_saved_is_saved_later(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store refuses the first time."""
+    monkeypatch.setattr(missed_messages, "PAUSE_S", 0.01)
+    looks, saved = count(), asyncio.Event()
+
+    async def is_connected() -> bool:
+        match next(looks):
+            case 0:
+                await redis.set(f"{SEEN}:places", "no sorted set")
+            case 1:
+                await redis.delete(f"{SEEN}:places")
+            case 2:
+                saved.set()
+        return True
+
+    store = LastSeenStore(redis, Keys())
+    missed = MissedMessages(cast(Any, None), cast(Any, SimpleNamespace()), store, Clock())
+    missed.note_activity(Place(team="T1", channel="C1", thread="9.0"), "10.0")
+    async with asyncio.timeout(30), missed.watched(is_connected):
+        await saved.wait()
+    assert {place for place, _ in await store.list_places()} == {"C1||", "C1|9.0|"}

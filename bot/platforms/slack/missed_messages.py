@@ -148,9 +148,9 @@ class MissedMessages:
                 await self._store.leave_gap()
                 raise
             await self._store.close_gap()
-        if self._seen:
-            seen, self._seen = self._seen, {}
+        if seen := dict(self._seen):
             await self._store.save_places(seen)
+            self._seen = dict(self._seen.items() - seen.items())  # some are newer by now
 
     async def _look_through(self, gap_s: float) -> None:
         """Search for everything that was missed, in the order of each channel. Places on record come first, the channel
