@@ -87,7 +87,9 @@ async def _bring_up_to_date(
     which has no new period."""
     period = None
     if approval is None or approval.state is not ApprovalState.OPEN:
-        if requested_card.gate is Gate.APPROVE and requested_card.proposal.requester == requested_card.caller:
+        asked = requested_card.proposal
+        knows_all = requested_card.caller in ("", *asked.deciders, asked.args.get("drafted_by"))
+        if requested_card.gate is Gate.APPROVE and not knows_all:
             requested_card = await _complete_for_approver(cards, requested_card)
         period = await measure_open_time(cards, requested_card.proposal, requested_card.caller)
         approval = create_approval(approval, requested_card, period)
@@ -104,9 +106,9 @@ async def _bring_up_to_date(
 
 
 async def _complete_for_approver(cards: Cards, asked: OpenCard) -> OpenCard:
-    """Return the card as its approver has to see it. The author, who asked for it, was told less."""
-    author = await cards.platform.directory.find_caller(asked.caller)
-    whole = await build_task_card(cards, author, asked.proposal.subject) if author else None
+    """Return the card as its approver has to see it. The person who asked for it does not decide, and was told less."""
+    person = await cards.platform.directory.find_caller(asked.caller)
+    whole = await build_task_card(cards, person, asked.proposal.subject) if person else None
     # If the task is over, a press on the card is told so.
     return asked.model_copy(update={"proposal": whole.proposal}) if whole else asked
 

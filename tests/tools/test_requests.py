@@ -17,6 +17,7 @@ from tools.requests.status import UNREADABLE
 from tools.requests.timeline import MAX_STEPS, get_node_label
 from tools.spec import Person, ProcessDiagram, Proposal
 from tools.workflow.bpmn.graph import BoundaryTimer, FlowNode, TimerAction
+from tools.workflow.engine.commands import CcCommand
 from tools.workflow.engine.embedded import EmbeddedEngine
 from tools.workflow.engine.state import Status
 from tools.workflow.process.definition import Process, load_shipped_processes
@@ -346,3 +347,14 @@ def test_names_of_nodes_in_both_languages() -> None:
     named |= {"elsewhere": ("elsewhere", "elsewhere"), "withdrawal": ("撤回", "withdrawal")}
     for node, (zh, en) in named.items():
         assert get_node_label(leave.definition, node) == {"zh": zh, "en": en}
+
+
+async def test_of_other_claims_on_the_card_only_who_decides_and_the_author_are_told() -> None:
+    """Not somebody with a copy, who asks that it is decided."""
+    there = office()
+    for _ in range(2):
+        await there.start(TAXI, "expense")
+        there.now += timedelta(minutes=11)
+    await there.engine.execute_command(CcCommand(request="E-0002", actor=ZHANG.id, people=(LIN.id,)), "cc", NOW)
+    told = {one.id: str(facts(await there.plan(one, "decide_task", task="E-0002-1"))) for one in (LI, ZHANG, LIN)}
+    assert {person for person, text in told.items() if "E-0001" in text} == {LI.id, ZHANG.id}

@@ -105,11 +105,13 @@ async def prepare_decide_task(context: ToolContext, args: DecideTaskArgs) -> Pro
     if assigned_task.task.kind is TaskKind.REVISE and assigned_task.task.is_open:
         text = f"{assigned_task.request.id} came back to its author: use resubmit_request or withdraw_request"
         raise ToolError("use_resubmit", text, request=assigned_task.request.id)
-    proposal = await _build_decision_proposal(context, assigned_task, context.caller.id)
+    is_asked, caller = await is_waiting_for_caller(context, assigned_task.task), context.caller.id
+    reader = caller if is_asked or caller == assigned_task.request.initiator else ""
+    proposal = await _build_decision_proposal(context, assigned_task, reader)
     draft = (args.draft or args.opinion).strip()
     meant = args.meant or args.decision
     is_refusal = meant in NEGATIVE_DECISIONS  # kept without a remark too, so that no set approves it
-    if not (draft or is_refusal) or not await is_waiting_for_caller(context, assigned_task.task):
+    if not (draft or is_refusal) or not is_asked:
         return proposal  # only the assignee may draft their own opinion
     drafted = {"draft": draft, "drafted_by": context.caller.id, "meant": meant}
     return proposal.model_copy(update={"args": {**proposal.args, **drafted}})
@@ -122,6 +124,7 @@ async def propose_decision(context: ToolContext, task: str) -> Proposal:
 
 
 async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask, reader: str) -> Proposal:
+    """Build the card. `reader`: who decides, or the author; empty for others, who are told of no other claims."""
     task, request = assigned.task, assigned.request
     reject_closed_task(request, task)
     engine, directory = context.services.engine, context.services.directory
@@ -132,11 +135,11 @@ async def _build_decision_proposal(context: ToolContext, assigned: AssignedTask,
         "request": request.id,
         "requester": await get_names_by_language(directory, request.initiator),
     }
-    fields = [
-        *await build_request_card_fields(directory, process, request),
-        *await build_identical_fields(context, process, request.filled, request.initiator, request.started, request.id),
-        *await build_same_bytes_fields(context, request.filled, request.initiator, reader, request.id),
-    ]
+    filled, author = request.filled, request.initiator
+    fields = [*await build_request_card_fields(directory, process, request)]
+    if reader:
+        fields += await build_identical_fields(context, process, filled, author, request.started, request.id)
+        fields += await build_same_bytes_fields(context, filled, author, reader, request.id)
     if task.kind is TaskKind.APPROVE and request.round > 1:
         fields += await _build_resubmission_fields(context, request)
     if task.kind is TaskKind.REVOKE:

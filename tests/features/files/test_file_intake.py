@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply
-from bot.chat.messages import FormSubmission, Message, SentFile
+from bot.chat.messages import Card, FormSubmission, Message, SentFile
 from bot.conversation import endings, turn_context
 from bot.core.errors import FilesUnavailableError
 from bot.core.i18n import translate
@@ -27,8 +27,9 @@ from tests.harness.files import pdf, png
 from tests.harness.memory_bot import Bot, every_edge
 from tests.harness.memory_platform import DM, MemoryFileBytes
 from tests.stories.script import DONE, calls, expense, mail
-from tests.tools.company import LI
+from tests.tools.company import LI, LIN
 from tools.spec import AttachedFile
+from tools.workflow.engine.commands import CcCommand
 
 SENT = (SentFile(id="F0RECEIPT1", name="taxi.png"), SentFile(id="F0RECEIPT2", name="hotel.pdf"))
 CONTENT = {"F0RECEIPT1": png("taxi"), "F0RECEIPT2": pdf("hotel")}
@@ -253,10 +254,9 @@ async def test_only_a_hash_becomes_a_path(tmp_path: Path, name: str) -> None:
         await FolderBytes(tmp_path).save_bytes(name, b"x")
 
 
-async def test_a_card_that_its_author_asks_for_tells_its_approver_of_the_same_file_on_somebody_elses_claim(
-    redis: Redis,
-) -> None:
-    """The author is not told of it."""
+async def claim_twice(redis: Redis) -> tuple[Bot, Card]:
+    """A bot whose model asks for the card of the second of two claims with one file, which are of Li Si and of Zhang
+    San; and this card, which Li Si has."""
     asked = calls(("decide_task", {"task": "E-0002-1"}))
     bot = Bot(redis, [expense(approver="王五"), DONE, expense(), DONE, asked, DONE])
     bot.file_source.contents |= {"F0RECEIPT1": png("taxi"), "F0RECEIPT2": png("taxi")}
@@ -268,6 +268,14 @@ async def test_a_card_that_its_author_asks_for_tells_its_approver_of_the_same_fi
     await bot.press(bot.chat.cards()[-1], "confirm", id="mine")
     card = bot.chat.cards("DU2")[-1]
     assert "E-0001" in str(card.facts), "the control"
+    return bot, card
+
+
+async def test_a_card_that_its_author_asks_for_tells_its_approver_of_the_same_file_on_somebody_elses_claim(
+    redis: Redis,
+) -> None:
+    """The author is not told of it."""
+    bot, card = await claim_twice(redis)
     await bot.handle_work(card.buttons[0].approval, "expire", ExpireCard(version=1))
     own = bot.chat.cards("DU1")[-1]
     assert own.buttons[0].choice == "again" and "E-0001" not in str(own)
@@ -278,3 +286,21 @@ async def test_a_card_that_its_author_asks_for_tells_its_approver_of_the_same_fi
     assert "E-0001" not in str(bot.model.requests[-1])
     assert "E-0001" not in str([one for one in bot.chat.posts if one.place.channel == "DU1"])
     assert "E-0001" not in str(bot.chat.cards("DU1"))
+
+
+@pytest.mark.parametrize("is_expired", [True, False])
+async def test_who_has_a_copy_and_asks_for_the_card_learns_of_no_other_claim_with_the_same_file(
+    redis: Redis, is_expired: bool
+) -> None:
+    bot, card = await claim_twice(redis)
+    await bot.engine.execute_command(CcCommand(request="E-0002", actor="U1", people=(LIN.id,)), "cc", bot.today())
+    if is_expired:
+        await bot.handle_work(card.buttons[0].approval, "expire", ExpireCard(version=1))
+    bot.model.script += [DONE]
+    theirs = DM.model_copy(update={"channel": "DU5"})
+    for id in ("Ev3", "Ev4"):
+        await bot.send("请李四看一下", LIN.id, id=id, place=theirs)
+    told = str(bot.model.requests[-1])
+    assert "decide_task" in told and "E-0002" in told and "E-0001" not in told
+    if is_expired:
+        assert "E-0001" in str(bot.chat.cards("DU2")[-1].facts), "its approver does"
