@@ -35,7 +35,7 @@ from bot.dev.rehearsal.serve import build_model_routes
 from bot.dev.workspace import server
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.feishu.world import FeishuSetup
-from bot.dev.workspace.workspace import StandInService, Workspace, WorkspaceSetup
+from bot.dev.workspace.workspace import Workspace, WorkspaceSetup
 from bot.queue.keys import Keys
 from bot.redis.connect import connect_redis
 from bot.storage.journal import Journal, JournalRecord
@@ -90,7 +90,7 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
                 "mail": "a local mailbox; nothing leaves this machine" if options.mail else "",
                 "engine": options.engine,
             }
-            workspace.standins = tuple(StandInService(name, note) for name, note in replaced.items() if note)
+            workspace.standins = {name: note for name, note in replaced.items() if note}
             app.add_routes(server.build_routes(workspace))
         address = await start_listening(stack, app, options.port)
         if mailbox:  # after the page: if Countersign runs already, the error names its own port

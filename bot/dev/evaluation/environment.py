@@ -83,7 +83,7 @@ class ScenarioEnvironment:
 
     def get_channel_id(self, act_where: str, person: str) -> str:
         """Return the id of a channel by its name, or of the person's DM if the name is empty."""
-        named = {name: id for id, name in self.world.channels}
+        named = {room.name: room.id for room in self.world.rooms}
         return named[act_where] if act_where else self.driver.get_dm_id(person)
 
     async def wait_until_idle(self) -> None:

@@ -250,7 +250,7 @@ class Scenario(ScenarioPart):
                 raise ValueError(
                     f"{where}: there is nobody called {name!r}; there are {', '.join(sorted(self.handles))}"
                 )
-        rooms = {name for _, name in get_world().channels}
+        rooms = {room.name for room in get_world().rooms if room.kind == "channel"}
         if unknown := {act.where for act in self.act if act.where} - rooms:
             raise ValueError(f"there is no channel {unknown.pop()!r}; there is {', '.join(rooms)}")
         if self.only == "script" and not self.reply:

@@ -27,9 +27,8 @@ class PageFeed:
     async def serve_socket(self, request: web.Request) -> web.WebSocketResponse:
         await self.socket.prepare(request)
         for line in self.ws.lines:
-            self._enqueue_log_line(line)
+            self._enqueue_change(WorkspaceChange("log", line=line))
         self.ws.changes.listeners.append(self._enqueue_change)
-        self.ws.line_listeners.append(self._enqueue_log_line)
         self.ws.feeds.add(self.socket)
         sender = asyncio.create_task(self.send_frames())
         try:
@@ -39,21 +38,15 @@ class PageFeed:
             sender.cancel()
             self.ws.feeds.discard(self.socket)
             self.ws.changes.listeners.remove(self._enqueue_change)
-            self.ws.line_listeners.remove(self._enqueue_log_line)
             await asyncio.gather(sender, return_exceptions=True)
         return self.socket
 
     def _enqueue_change(self, change: WorkspaceChange) -> None:
         if change.what == "acks" or change.person not in ("", self.person):
             return
-        self._enqueue_frame({"type": "changed", "what": change.what, "channel": change.channel})
-
-    def _enqueue_log_line(self, line: Json) -> None:
-        self._enqueue_frame({"type": "log", "line": line})
-
-    def _enqueue_frame(self, frame: Json) -> None:
+        frame = {"type": "changed", "what": change.what, "channel": change.channel}
         try:
-            self.frames.put_nowait(frame)
+            self.frames.put_nowait({"type": "log", "line": change.line} if change.line else frame)
         except asyncio.QueueFull:
             self.behind = True
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hmac
 import mimetypes
 import secrets
+from collections.abc import Callable
+from functools import partial
 from urllib.parse import quote
 
 from aiohttp import web
@@ -58,12 +60,17 @@ def upload_file(ws: Workspace, person: str, name: str, content: bytes, *, is_ext
     return keep_file(ws, SharedFile(name, len(content), "", content=content, user=person, is_external=is_external))
 
 
-def get_own_file(ws: Workspace, id: str, person: str) -> SharedFile:
-    """Return a file that this person has uploaded. Raises `WorkspaceError`."""
-    file = ws.files.get(id)
-    if file is None or file.user != person:
+def get_file(ws: Workspace, id: object, is_usable: Callable[[SharedFile], bool]) -> SharedFile:
+    """Return a file. Raises `WorkspaceError` if it does not exist or is not usable."""
+    file = ws.files.get(str(id))
+    if file is None or not is_usable(file):
         raise WorkspaceError("file_not_found")
     return file
+
+
+def get_own_file(ws: Workspace, id: str, person: str) -> SharedFile:
+    """Return a file that this person has uploaded. Raises `WorkspaceError`."""
+    return get_file(ws, id, lambda file: file.user == person)
 
 
 async def receive_upload(ws: Workspace, request: web.Request) -> web.Response:
@@ -95,16 +102,11 @@ def files_complete_upload_external(ws: Workspace, args: MethodArguments) -> Json
 
 
 def get_complete_file(ws: Workspace, wanted: object) -> SharedFile:
-    file = ws.files.get(str(wanted.get("id"))) if isinstance(wanted, dict) else None
-    if file is None or file.content is None:
-        raise WorkspaceError("file_not_found")
-    return file
+    return get_file(ws, wanted.get("id") if isinstance(wanted, dict) else "", lambda file: file.content is not None)
 
 
 def files_info(ws: Workspace, args: MethodArguments) -> Json:
-    file = ws.files.get(args.require_text("file"))
-    if file is None or not is_visible_to_app(ws, file):
-        raise WorkspaceError("file_not_found")
+    file = get_file(ws, args.require_text("file"), partial(is_visible_to_app, ws))
     return {"file": build_file_object(ws, file, None), "comments": []}
 
 
@@ -155,7 +157,8 @@ def build_file_object(ws: Workspace, file: SharedFile, title: object) -> Json:
 
 def get_shared_file(ws: Workspace, id: str, person: str) -> SharedFile:
     """Return a file that is the person's own, or was shared in a room of theirs. Raises `WorkspaceError`."""
-    file = ws.files.get(id)
-    if file is None or not (file.user == person or any(person in ws.state.rooms[room].members for room in file.rooms)):
-        raise WorkspaceError("file_not_found")
-    return file
+
+    def is_shared(file: SharedFile) -> bool:
+        return file.user == person or any(person in ws.state.rooms[room].members for room in file.rooms)
+
+    return get_file(ws, id, is_shared)

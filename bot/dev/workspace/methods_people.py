@@ -28,11 +28,15 @@ def build_visible_user(ws: Workspace, person: WorkspaceMember, args: MethodArgum
     return build_user_object(ws.app, person, locale=args.read_flag("include_locale"), email=email)
 
 
-def users_info(ws: Workspace, args: MethodArguments) -> Json:
-    person = ws.state.people.get(args.require_text("user"))
-    if person is None:
+def find_user(ws: Workspace, id: str) -> WorkspaceMember:
+    """Return a member, who may be the bot or somebody who has left. Raises `WorkspaceError`."""
+    if id not in ws.state.people:
         raise WorkspaceError("user_not_found")
-    return {"user": build_visible_user(ws, person, args)}
+    return ws.state.people[id]
+
+
+def users_info(ws: Workspace, args: MethodArguments) -> Json:
+    return {"user": build_visible_user(ws, find_user(ws, args.require_text("user")), args)}
 
 
 def users_list(ws: Workspace, args: MethodArguments) -> Json:
@@ -49,9 +53,7 @@ def users_lookup_by_email(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def users_profile_get(ws: Workspace, args: MethodArguments) -> Json:
-    person = ws.state.people.get(args.require_text("user"))
-    if person is None:
-        raise WorkspaceError("user_not_found")
+    person = find_user(ws, args.require_text("user"))
     profile = build_visible_user(ws, person, args)["profile"]
     return {"profile": {**profile, "fields": {id: {"value": said, "alt": ""} for id, said in person.fields.items()}}}
 
@@ -64,9 +66,7 @@ def conversations_open(ws: Workspace, args: MethodArguments) -> Json:
     users = args.require_text("users").strip("[]").replace('"', "").split(",")
     if len(users) != 1:
         raise WorkspaceError("invalid_user_combination")
-    person = ws.state.people.get(users[0].strip())
-    if person is None:
-        raise WorkspaceError("user_not_found")
+    person = find_user(ws, users[0].strip())
     if person.is_bot:
         raise WorkspaceError("cannot_dm_bot")
     room = ws.get_room(person.dm_id, ws.app.user)

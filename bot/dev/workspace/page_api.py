@@ -176,7 +176,7 @@ def build_page_state(api: PageApi, me: WorkspaceMember, request: web.Request) ->
         "me": build_person_row(me, me.person.language),
         "people": [build_person_row(person, me.person.language) for person in ws.state.people.values()],
         "channels": channels,
-        "standins": [asdict(standin) for standin in ws.standins],
+        "standins": [{"name": name, "note": note} for name, note in ws.standins.items()],
         "models": [{"key": one.sentence, "name": one.name, "command": one.command} for one in ws.models],
         "commands": list(ws.setup.commands),
         "shortcuts": [asdict(one) for one in ws.setup.shortcuts],

@@ -62,8 +62,8 @@ def build_channel_object(app: WorkspaceApp, room: WorkspaceRoom) -> Json:
         "is_im": False,
         "is_mpim": room.kind == "mpim",
         "is_private": room.kind != "channel",
-        "is_shared": room.is_ext_shared,
-        "is_ext_shared": room.is_ext_shared,
+        "is_shared": False,
+        "is_ext_shared": False,
         "is_pending_ext_shared": False,
         "is_member": app.user in room.members,
     }

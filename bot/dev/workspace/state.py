@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bot.core.private import make_private_folder, open_private
@@ -18,7 +18,7 @@ PRIVATE_CAP = 100
 """Maximum private notices kept for a person."""
 VERSION = 1
 FIELDS = ("views", "stacks", "homes", "private", "read", "waiting", "last_stamp")
-ROOM_FIELDS = ("id", "name", "kind", "members", "is_ext_shared")
+ROOM_FIELDS = ("id", "name", "kind", "members")
 """Fields of the state, and of a room besides its messages, that are saved as they are."""
 
 
@@ -87,10 +87,9 @@ def build_initial_state(world: World) -> WorkspaceState:
     people = {person.id: person for person in (*world.people, bot)}
     humans = [person for person in people.values() if not person.is_bot]
     rooms = {
-        id: WorkspaceRoom(id, name, "channel", list(people), is_ext_shared=id in world.shared)
-        for id, name in world.channels
+        one.id: replace(one, members=[*one.members, app.user] if one.members else list(people), messages={})
+        for one in world.rooms
     }
-    rooms |= {id: WorkspaceRoom(id, name, kind, [*inside, app.user]) for id, name, kind, inside in world.closed}
     rooms |= {p.dm_id: WorkspaceRoom(p.dm_id, "directmessage", "im", [p.id, app.user]) for p in humans}
     return WorkspaceState(people, rooms)
 
@@ -112,7 +111,7 @@ def parse_state(world: World, saved: Json) -> WorkspaceState:
     state = build_initial_state(world)
     for room in saved["rooms"]:
         messages = {message["ts"]: message for message in room["messages"]}
-        state.rooms[room["id"]] = WorkspaceRoom(**{**room, "messages": messages})
+        state.rooms[room["id"]] = WorkspaceRoom(**{name: room[name] for name in ROOM_FIELDS}, messages=messages)
     for id, locale in saved["locales"].items():
         if id in state.people:
             state.people[id].locale = locale

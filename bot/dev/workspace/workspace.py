@@ -73,20 +73,14 @@ class WorkspaceSetup:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceChange:
-    """A change of something that people may see. `what` is messages, private, views, home, mail, people or channels, or
-    `acks` for the sockets to the app. `person` and `channel` narrow it down if they are known."""
+    """A change of something that people may see. `what` is messages, private, views, home, mail, people or channels,
+    `log` with the new line, or `acks` for the sockets to the app. `person` and `channel` narrow it down if they are
+    known."""
 
     what: str
     channel: str = ""
     person: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StandInService:
-    """An outside service that is replaced on this machine; the page says so."""
-
-    name: str
-    note: str
+    line: Json | None = None
 
 
 @dataclass(slots=True)
@@ -142,11 +136,11 @@ class Workspace:
         self.app = self.world.app
         self.address = ""
         """Address that serves this workspace, as `http://host:port`."""
-        self.standins: tuple[StandInService, ...] = ()
+        self.standins: dict[str, str] = {}
+        """Outside service that is replaced on this machine → what stands in for it. The page says so."""
         self.models: tuple[RealModel, ...] = ()
         self.lines: deque[Json] = deque(maxlen=200)
         """Latest 200 log lines."""
-        self.line_listeners: list[Callable[[Json], None]] = []
         self.files: dict[str, SharedFile] = {}
         self.feeds: set[web.WebSocketResponse] = set()
         """Open live feeds of pages."""
@@ -166,8 +160,7 @@ class Workspace:
     def append_log_line(self, line: Json) -> None:
         """Show a line in the page's log pane."""
         self.lines.append(line)
-        for listener in list(self.line_listeners):
-            listener(line)
+        self.changes.notify_listeners(WorkspaceChange("log", line=line))
 
     def create_timestamp(self) -> str:
         return self.state.create_timestamp(self.clock())
@@ -193,8 +186,6 @@ class Workspace:
         if subscription not in self.setup.events:
             return ""
         payload = build_event_callback(self.app, event)
-        room = self.state.rooms.get(str(event.get("channel", "")))
-        payload["is_ext_shared_channel"] = room is not None and room.is_ext_shared
         self.delivery.deliver_event(payload)
         return str(payload["event_id"])
 

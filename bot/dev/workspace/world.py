@@ -57,10 +57,8 @@ class WorkspaceRoom:
     id: str
     name: str
     kind: RoomKind
-    members: list[str]
+    members: list[str] = field(default_factory=list)
     messages: dict[str, Json] = field(default_factory=dict)
-    is_ext_shared: bool = False
-    """Whether another company reads it too (Slack Connect)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +80,10 @@ class World:
 
     app: WorkspaceApp
     people: tuple[WorkspaceMember, ...]
-    channels: tuple[tuple[str, str], ...]
-    """(id, name) of channels; everybody and the bot are members."""
+    rooms: tuple[WorkspaceRoom, ...]
+    """The rooms besides the DMs. The bot is in each of them, and everybody in one that names no members."""
     profile: tuple[Json, ...] = ()
     """The workspace's own profile fields: id, label, type."""
-    shared: frozenset[str] = frozenset()
-    """Ids of the channels that another company reads too (`shared = true` in the file)."""
-    closed: tuple[tuple[str, str, RoomKind, tuple[str, ...]], ...] = ()
-    """(id, name, kind, people) of private channels and group DMs; the bot is in them as well."""
 
 
 def read_world() -> World:
@@ -98,7 +92,5 @@ def read_world() -> World:
     team, bot = data["team"], data["bot"]
     app = WorkspaceApp(team["id"], team["name"], bot["user"], bot["id"], bot["app"], bot["name"], bot["real_name"])
     people = tuple(WorkspaceMember(**person) for person in data["person"])
-    channels = tuple((c["id"], c["name"]) for c in data["channel"])
-    shared = frozenset(c["id"] for c in data["channel"] if c.get("shared"))
-    closed = tuple((c["id"], c["name"], c["kind"], tuple(c["people"])) for c in data["closed"])
-    return World(app, people, channels, tuple(data["profile"]), shared, closed)
+    rooms = tuple(WorkspaceRoom(**room) for room in data["room"])
+    return World(app, people, rooms, tuple(data["profile"]))

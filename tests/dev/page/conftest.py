@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from bot.dev.workspace.workspace import StandInService, Workspace
+from bot.dev.workspace.workspace import Workspace
 from tests.dev.workspace.hands import setup
 from tests.harness.browser import Browser
 from tests.harness.workspace_server import serve_workspace
@@ -29,7 +29,7 @@ async def assert_hostile_text_is_text(browser: Browser) -> None:
 @pytest.fixture
 async def workspace() -> AsyncIterator[Workspace]:
     ws = Workspace(setup())
-    ws.standins = (StandInService("workspace", "a local stand-in for Slack"),)
+    ws.standins = {"workspace": "a local stand-in for Slack"}
     async with serve_workspace(ws):
         yield ws
 

@@ -8,7 +8,7 @@ from slack_bolt.async_app import AsyncApp
 
 from bot.dev.real_models import RealModel
 from bot.dev.workspace.acts import WorkspaceActs
-from bot.dev.workspace.workspace import StandInService, Workspace
+from bot.dev.workspace.workspace import Workspace
 from tests.dev.page.conftest import HOSTILE, NAMELESS, TOO_WIDE, Opener, assert_hostile_text_is_text
 from tests.dev.workspace.blocks import actions, button, field, modal, mrkdwn, plain
 from tests.dev.workspace.hands import DM_ZHANG, GENERAL, LI, ZHANG, bolt, online, sinks, web_client
@@ -318,7 +318,7 @@ async def test_a_newcomer_finds_mailbox_and_log_and_the_command_that_uses_a_real
     workspace: Workspace, page: Opener
 ) -> None:
     command = "OPENAI_BASE_URL=http://127.0.0.1:11434/v1 OPENAI_MODEL=qwen3:8b deploy/run"
-    workspace.standins = (*workspace.standins, StandInService("model", "rules"))
+    workspace.standins = workspace.standins | {"model": "rules"}
     workspace.models = (RealModel("qwen3:8b", "Ollama", "http://127.0.0.1:11434/v1"),)
     async with page() as browser:
         await find_mailbox_and_log(browser)

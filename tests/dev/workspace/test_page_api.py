@@ -10,7 +10,7 @@ import pytest
 from yarl import URL
 
 from bot.dev.workspace.page_api import PAGE
-from bot.dev.workspace.workspace import StandInService, Workspace
+from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json
 from tests.dev.workspace.blocks import actions, button
 from tests.dev.workspace.hands import APP_TOKEN, DM_ZHANG, GENERAL, LI, TRIO, ZHANG, setup, web_client
@@ -36,7 +36,7 @@ class Mails:
 @pytest.fixture
 async def workspace() -> AsyncIterator[Workspace]:
     ws = Workspace(setup(), mailbox=Mails())
-    ws.standins = (StandInService("model", "rehearsal"),)
+    ws.standins = {"model": "rehearsal"}
     async with serve_workspace(ws):
         yield ws
 

@@ -192,7 +192,7 @@ class Town:
         room = ws.state.rooms[one.dm_id]
         if isinstance(ws, FeishuWorkspace):
             written = messages.post_message(ws, room, one.id, "text", {"text": text})
-            told = messages.build_event(ws, "im.message.receive_v1", messages.build_message_event(ws, room, written))
+            told = ws.build_event("im.message.receive_v1", messages.build_message_event(ws, room, written))
             return {"event_id": told["header"]["event_id"], "payload": told}
         message = {"type": "message", "user": one.id, "text": text, "ts": ws.create_timestamp(), "team": ws.app.team}
         return build_event_callback(ws.app, build_message_event(message, room))
@@ -266,7 +266,7 @@ ORDERS: dict[str, Callable[..., Coroutine[Any, Any, Json]]] = {
 
 
 async def serve(count: int) -> None:
-    mailbox, world = Mailbox(), replace(read_world(), people=company.build_members(count), channels=())
+    mailbox, world = Mailbox(), replace(read_world(), people=company.build_members(count), rooms=())
     smtp_port = await mailbox.start()
     workspace = open_workspace(DeliveryTiming(), world=world, mailbox=mailbox)
     town = Town(workspace, mailbox)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bot.app.settings import Settings
-from bot.dev.workspace.world import WorkspaceApp, World
+from bot.dev.workspace.world import WorkspaceApp, WorkspaceRoom, World
 from tests.harness.office import name_id
 from tests.qa.company import TEAM, build_directory_file, build_members, get_dm, get_manager, get_person_id, is_leader
 
@@ -169,7 +169,8 @@ def draw(among: Sequence[tuple[str, int]], rng: random.Random) -> str:
 def planned(wanted: Wanted) -> Plan:
     directs = (wanted.conversations + 1) // 2
     crowd = max(directs, 3 * TEAM)
-    channels = tuple((name_id(f"C{n:03d}"), f"room-{n}") for n in range(wanted.conversations // PER_CHANNEL + 1))
+    count = wanted.conversations // PER_CHANNEL + 1
+    channels = tuple(WorkspaceRoom(name_id(f"C{n:03d}"), f"room-{n}", "channel") for n in range(count))
     talks = tuple(_conversation(wanted, n, crowd, directs) for n in range(wanted.conversations))
     world = World(WorkspaceApp(), build_members(crowd), channels)
     return Plan(wanted, world, build_directory_file(crowd), talks, _strikes(wanted))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bot.dev.workspace import methods_files
 from bot.dev.workspace.acts import ActResult, WorkspaceActs, mark_read, send_interaction
@@ -20,11 +20,9 @@ from bot.dev.workspace.feishu.cards import (
 )
 from bot.dev.workspace.feishu.methods import build_file_key, describe_file
 from bot.dev.workspace.feishu.refused import FeishuError
+from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.world import Json, WorkspaceRoom
-
-if TYPE_CHECKING:
-    from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 
 TYPED_MENTION = re.compile(r"@(\S+)")
 MENTION_KEY = re.compile(r"(@_user_\d+)")
@@ -237,7 +235,7 @@ async def click_card(
     }
     if "card.action.trigger" not in ws.setup.events:
         return ActResult("no_app")
-    done = await send_interaction(ws, "interactive", messages.build_event(ws, "card.action.trigger", event))
+    done = await send_interaction(ws, "interactive", ws.build_event("card.action.trigger", event))
     return show_answer(ws, person, channel, ts, done.answer) if done.ok else done
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
 from bot.dev.workspace.feishu.messages import build_ids
 from bot.dev.workspace.feishu.methods import OpenApiCall, find_room
 from bot.dev.workspace.feishu.refused import FeishuError
-from bot.dev.workspace.feishu.workspace import TOKEN_S
+from bot.dev.workspace.feishu.workspace import TOKEN_S, FeishuWorkspace
 from bot.dev.workspace.world import Json, WorkspaceMember, WorkspaceRoom
-
-if TYPE_CHECKING:
-    from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 
 ROOT = "0"
 MOST_EMAILS = 50
@@ -129,7 +125,7 @@ def describe_room(ws: FeishuWorkspace, room: WorkspaceRoom) -> Json:
         "name": "" if p2p else room.name,
         "chat_mode": "p2p" if p2p else "group",
         "chat_type": "private" if room.kind != "channel" else "public",
-        "external": room.is_ext_shared,
+        "external": False,
         "tenant_key": ws.app.team,
     }
 

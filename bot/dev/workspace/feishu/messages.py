@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bot.dev.workspace import posting
 from bot.dev.workspace.feishu.cards import MENTIONED, summarize_card
 from bot.dev.workspace.feishu.refused import FeishuError
+from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.world import Json, WorkspaceRoom
-
-if TYPE_CHECKING:
-    from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 
 
 def find_message(ws: FeishuWorkspace, message_id: str) -> tuple[WorkspaceRoom, Json]:
@@ -117,18 +115,6 @@ def build_ids(ws: FeishuWorkspace, person: str) -> Json:
     short = person.removeprefix("ou_")
     user_id = short if "contact:user.employee_id:readonly" in ws.setup.scopes else ""
     return {"open_id": person, "union_id": f"on_{short}", "user_id": user_id}
-
-
-def build_event(ws: FeishuWorkspace, event_type: str, event: Json) -> Json:
-    header = {
-        "event_id": secrets.token_hex(16),
-        "event_type": event_type,
-        "create_time": str(int(ws.clock() * 1000)),
-        "token": ws.setup.verification_token,
-        "app_id": ws.setup.app_id,
-        "tenant_key": ws.app.team,
-    }
-    return {"schema": "2.0", "header": header, "event": event}
 
 
 def build_message_event(ws: FeishuWorkspace, room: WorkspaceRoom, message: Json) -> Json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 
@@ -11,11 +11,9 @@ from bot.dev.workspace import methods_files, posting
 from bot.dev.workspace.feishu import messages
 from bot.dev.workspace.feishu.cards import check_card, parse_content
 from bot.dev.workspace.feishu.refused import FeishuError
+from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.workspace import SharedFile
 from bot.dev.workspace.world import Json, WorkspaceRoom
-
-if TYPE_CHECKING:
-    from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 
 PATCH_DAYS_MS = 14 * 24 * 3_600_000
 UUID_CHARS = 50

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from bot.dev.workspace.feishu.messages import build_event
 from bot.dev.workspace.feishu.transports import LongConnection
 from bot.dev.workspace.feishu.world import FeishuSetup, convert_world
 from bot.dev.workspace.workspace import Workspace
@@ -24,13 +23,7 @@ class FeishuWorkspace(Workspace):
     sockets: Any  # in place of Socket Mode
     sockets_class = LongConnection
 
-    def __init__(
-        self,
-        setup: FeishuSetup,
-        *,
-        world: World | None = None,
-        **more: Any,
-    ) -> None:
+    def __init__(self, setup: FeishuSetup, *, world: World | None = None, **more: Any) -> None:
         world = convert_world(world or read_world())
         world = replace(world, app=replace(world.app, app=setup.app_id))
         super().__init__(setup, world=world, **more)
@@ -63,11 +56,22 @@ class FeishuWorkspace(Workspace):
             self.sent_once[uuid] = (self.clock(), answer)
         return answer
 
+    def build_event(self, event_type: str, event: Json) -> Json:
+        header = {
+            "event_id": secrets.token_hex(16),
+            "event_type": event_type,
+            "create_time": str(int(self.clock() * 1000)),
+            "token": self.setup.verification_token,
+            "app_id": self.setup.app_id,
+            "tenant_key": self.app.team,
+        }
+        return {"schema": "2.0", "header": header, "event": event}
+
     def push_event(self, event_type: str, event: Json) -> str:
         """Deliver an event if the app subscribed to it; return its event id, or an empty text."""
         if event_type not in self.setup.events:
             return ""
-        payload = build_event(self, event_type, event)
+        payload = self.build_event(event_type, event)
         id = str(payload["header"]["event_id"])
         self.delivery.deliver_event({"event_id": id, "payload": payload})
         return id

@@ -72,10 +72,7 @@ def convert_world(world: World) -> World:
             replace(one, id=convert_id(one.id), fields={name: convert_id(said) for name, said in one.fields.items()})
             for one in world.people
         ),
-        channels=tuple((convert_id(id), name) for id, name in world.channels),
-        shared=frozenset(convert_id(id) for id in world.shared),
-        closed=tuple(
-            (convert_id(id), name, kind, tuple(convert_id(person) for person in people))
-            for id, name, kind, people in world.closed
+        rooms=tuple(
+            replace(one, id=convert_id(one.id), members=[*map(convert_id, one.members)]) for one in world.rooms
         ),
     )
