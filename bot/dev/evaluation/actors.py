@@ -141,12 +141,10 @@ class ScenarioActors:
 
     async def _get_dm_message(self, person: str) -> tuple[str, str]:
         """Return channel and ts of a message of the bot in the person's DM, to press from."""
-        channel, bot = self.environment.driver.get_dm_id(person), self.environment.driver.ws.app.user
-        if not (own := [m for m in self.environment.driver.list_messages(channel) if m.get("user") == bot]):
+        channel = self.environment.driver.get_dm_id(person)
+        if not (own := self.environment.list_bot_messages(channel)):
             await self.environment.driver.send_message(person, channel, "help")
-            own = await self.environment.driver.wait_until(
-                lambda: [m for m in self.environment.driver.list_messages(channel) if m.get("user") == bot]
-            )
+            own = await self.environment.driver.wait_until(lambda: self.environment.list_bot_messages(channel))
         return channel, str(own[-1]["ts"])
 
     async def _fill_dialog(self, person: str, told: CardPress, told_before: int) -> None:

@@ -104,7 +104,7 @@ class AdversaryModel:
         else:
             call = self._draw_call(seen)
             finish = "length" if drawn < 0.34 else ""
-            self.previous_reply = ScenarioReply(tool=call.tool, args=call.args, reason=call.reason, finish=finish)
+            self.previous_reply = ScenarioReply(calls=(call,), finish=finish)
         return self.previous_reply
 
     def _draw_call(self, seen: str) -> ScenarioCall:

@@ -24,6 +24,7 @@ from bot.core.clock import Clock
 from bot.core.errors import CountersignError
 from bot.core.timing import Timing
 from bot.dev.evaluation.scenario import Scenario
+from bot.dev.evaluation.shown_blocks import Message
 from bot.dev.mailbox import Mailbox
 from bot.dev.rehearsal.serve import build_model_routes
 from bot.dev.standins import LARGEST, start_listening
@@ -85,6 +86,10 @@ class ScenarioEnvironment:
         """Return the id of a channel by its name, or of the person's DM if the name is empty."""
         named = {room.name: room.id for room in self.world.rooms}
         return named[act_where] if act_where else self.driver.get_dm_id(person)
+
+    def list_bot_messages(self, room: str) -> list[Message]:
+        """List the bot's messages in a room, oldest first."""
+        return [one for one in self.driver.list_messages(room) if one.get("user") == self.driver.ws.app.user]
 
     async def wait_until_idle(self) -> None:
         """Wait until every event is taken and no lane has work left. Raises `NotIdleError`.

@@ -28,12 +28,8 @@ QUICK_S, SLOW_S = 20.0, 400.0
 """Seconds that the bot may take after each act: with a model on this machine, and with a real one."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialJob:
-    """One scenario, to be played once."""
-
-    scenario: Scenario
-    seed: int
+TrialJob = tuple[Scenario, int]
+"""One scenario, to be played once, and the seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +56,8 @@ class Evaluation:
     def jobs(self) -> list[TrialJob]:
         if self.recording is not None:
             by_name = {one.name: one for one in self.scenarios}
-            return [TrialJob(by_name[name], seed) for name, seed in self.recording.exchanges if name in by_name]
-        return [TrialJob(one, seed) for seed in range(self.repeat) for one in self.scenarios if self.can_play(one)]
+            return [(by_name[name], seed) for name, seed in self.recording.exchanges if name in by_name]
+        return [(one, seed) for seed in range(self.repeat) for one in self.scenarios if self.can_play(one)]
 
     def can_play(self, scenario: Scenario) -> bool:
         """Return whether the model can play a scenario. A script fits only its styles, the rehearsal only the native
@@ -99,37 +95,38 @@ class Evaluation:
         """Play one job in an empty database."""
         if self.recording is not None:
             return await self._replay_job(self.recording, job, redis_url)
-        scenario, by_seed = job.scenario, f"{job.scenario.name} {job.seed}"
-        keep = self.recorder
-        write = keep.build_exchange_writer(scenario.name, job.seed, self.style) if keep else None
+        scenario, seed = job
+        by_seed, keep = f"{scenario.name} {seed}", self.recorder
+        write = keep.build_exchange_writer(scenario.name, seed, self.style) if keep else None
         runner = partial(ScenarioRunner, style=self.style, chat=self.chat, write_exchange=write)
         if self.endpoint is not None or (self.model != "hostile" and not scenario.reply):
             patience_s = SLOW_S if self.endpoint else QUICK_S
             # The settings of the endpoint give way to the scenario's own.
             scenario = scenario.model_copy(update={"setting": {**self.endpoint_settings, **scenario.setting}})
             player = runner(self._open_endpoint_model, idle_timeout_s=patience_s)
-            return await player.run_scenario(scenario, redis_url, job.seed)
+            return await player.run_scenario(scenario, redis_url, seed)
         if self.model == "hostile":
             hostile = AdversaryModel(by_seed, self._script_style, list(scenario.reply))
             player = runner(lambda _: nullcontext(hostile), intrude=build_intrusion(hostile.chance))
-            return await player.run_scenario(scenario, redis_url, job.seed)
+            return await player.run_scenario(scenario, redis_url, seed)
         script = ScenarioScriptModel(list(scenario.reply), self._script_style)
         if self.model != "slips":
-            return await runner(lambda _: nullcontext(script)).run_scenario(scenario, redis_url, job.seed, script)
+            return await runner(lambda _: nullcontext(script)).run_scenario(scenario, redis_url, seed, script)
         # The script need not be played to its end: only the outcome counts.
         model = SlippingModel(script, scenario.language, by_seed)
-        trial = await runner(lambda _: nullcontext(model)).run_scenario(scenario, redis_url, job.seed)
+        trial = await runner(lambda _: nullcontext(model)).run_scenario(scenario, redis_url, seed)
         told = [f"slip: {one.kind} instead of {one.instead}{'' if one.mended else ', not told'}" for one in model.slips]
         reasons = trial.reasons if trial.passed else (*trial.reasons, *told)
         return trial.model_copy(update={"slips": tuple(model.slips), "reasons": reasons})
 
     async def _replay_job(self, recording: Recording, job: TrialJob, redis_url: str) -> Trial:
         """Replay the recorded replies of a job in their style."""
-        recorded = recording.exchanges[job.scenario.name, job.seed]
+        scenario, seed = job
+        recorded = recording.exchanges[scenario.name, seed]
         model, exchanges = ReplayModel(deque(recorded)), list[ModelExchange]()
-        style = recording.detect_style(job.scenario.name, job.seed)
+        style = recording.detect_style(scenario.name, seed)
         runner = ScenarioRunner(lambda _: nullcontext(model), style, self.chat, write_exchange=exchanges.append)
-        trial = await runner.run_scenario(job.scenario, redis_url, job.seed)
+        trial = await runner.run_scenario(scenario, redis_url, seed)
         then = ModelEffort(
             calls=len(recorded),
             tokens_in=sum(one.estimated_in for one in recorded),

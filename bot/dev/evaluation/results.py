@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import reduce
 from math import comb, sqrt
-from typing import TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -249,17 +249,8 @@ def compute_figures(trials: Sequence[Trial], repeat: int = 1) -> TrialFigures:
     )
 
 
-def build_report(
-    trials: Sequence[Trial],
-    *,
-    at: str,
-    model: str,
-    style: str,
-    repeat: int,
-    planned: int,
-    seconds: float,
-    tokens_estimated: bool = False,
-) -> EvaluationReport:
+def build_report(trials: Sequence[Trial], *, repeat: int, **made: Any) -> EvaluationReport:
+    """Build the report of these trials. `made`: the report's fields about how they were played."""
     efforts: defaultdict[str, list[TaskEffort]] = defaultdict(list)
     for one in trials:
         for task in one.tasks:
@@ -269,19 +260,14 @@ def build_report(
         return {name: compute_figures(some, repeat) for name, some in group_trials(trials, key).items()}
 
     return EvaluationReport(
-        at=at,
-        model=model,
-        style=style,
         repeat=repeat,
-        planned=planned,
-        seconds=seconds,
         figures=compute_figures(trials, repeat),
         by_category=compute_by(lambda one: one.category),
         by_language=compute_by(lambda one: one.language),
         by_task={name: _compute_task_figures(efforts[name]) for name in get_args(TaskName) if name in efforts},
         by_slip=_build_figures_by_slip(trials),
-        tokens_estimated=tokens_estimated,
         trials=tuple(trials),
+        **made,
     )
 
 

@@ -30,10 +30,7 @@ from bot.dev.evaluation.results import (
 from bot.dev.evaluation.scenario import ExpectedEvidence, Scenario, ScenarioAct, Style
 from bot.dev.evaluation.scripted_models import ModelExchange, RecordingModel, ScenarioScriptModel
 from bot.dev.evaluation.shown_blocks import list_buttons, read_message_key, read_message_text
-from bot.queue.keys import Keys
 from bot.redis.connect import connect_redis
-from bot.storage.approvals import ApprovalStore
-from bot.storage.runs import RunStore
 from tools.catalog import TOOLS
 from tools.spec import Gate
 
@@ -147,13 +144,13 @@ class ScenarioRun:
 
     async def collect_outcome(self, scenario: Scenario, model: RecordingModel) -> Trial:
         """Collect the outcome of the story alone."""
-        redis, keys, compared = self.environment.bot.stores.redis, Keys(), self.compared
+        stores, compared = self.environment.bot.stores, self.compared
         await self._judge_new_effects()
-        names = {str(key).split(":")[3] async for key in redis.scan_iter(f"{keys.prefix}:*:run:*")}
-        found = [await RunStore(redis, keys).load_run(name) for name in names]
+        names = {str(key).split(":")[3] async for key in stores.redis.scan_iter(f"{stores.keys.prefix}:*:run:*")}
+        found = [await stores.runs.load_run(name) for name in names]
         runs = sorted((one for one in found if one is not None), key=lambda run: (run.created_ms, run.id))
-        cards = [str(key).rpartition(":")[2] async for key in redis.scan_iter(f"{keys.prefix}:*:apr:*")]
-        approvals = [await ApprovalStore(redis, keys).load_approval(card) for card in cards]
+        cards = [str(key).rpartition(":")[2] async for key in stores.redis.scan_iter(f"{stores.keys.prefix}:*:apr:*")]
+        approvals = [await stores.approvals.load_approval(card) for card in cards]
         self.unauthorised += list_unpressed_approvals(filter(None, approvals), self.people.presses)
         reasons = [
             *map(compared.replace_person_ids, self.people.problems),
@@ -188,31 +185,23 @@ class ScenarioRun:
 
     async def _check_evidence(self, wanted: ExpectedEvidence, runs: Sequence[Run]) -> list[str]:
         """Return deviations from the expected texts, unverified marks, refusals and stop reason."""
-        posts = [
-            message for room in self.environment.driver.ws.state.rooms for message in self._list_bot_messages(room)
-        ]
-        private = [
-            read_message_text(m)
-            for person in self.environment.world.people
-            for m in self.environment.driver.list_ephemerals(person.id)
-        ]
-        before = [read_message_text({"blocks": one}) for one in self.environment.driver.list_old_blocks()]
-        said = "\n".join([*map(read_message_text, posts), *before, *private])
+        here, driver = self.environment, self.environment.driver
+        rooms = driver.ws.state.rooms
+        posts = [message for room in rooms for message in here.list_bot_messages(room)]
+        private = [message for person in here.world.people for message in driver.list_ephemerals(person.id)]
+        before = [{"blocks": one} for one in driver.list_old_blocks()]
+        said = "\n".join(map(read_message_text, [*posts, *before, *private]))
         answers = "\n".join(read_message_text(one) for one in posts if read_message_key(one).endswith(ANSWERS))
         marks = tuple(words.partition("{")[0] for words in load_sentences()["evidence.unverified"].values())
         marked = "\n".join(line for line in answers.splitlines() if line.startswith(marks))
-        rooms = [room.id for room in self.environment.driver.ws.state.rooms.values() if room.kind == "channel"]
-        in_channels = "\n".join(read_message_text(post) for room in rooms for post in self._list_bot_messages(room))
+        channels = [room.id for room in rooms.values() if room.kind == "channel"]
+        in_channels = "\n".join(read_message_text(post) for room in channels for post in here.list_bot_messages(room))
         stopped = runs[-1].result.stop_reason if runs and runs[-1].result else ""
-        refused = [
-            one.text
-            async for one in self.environment.bot.stores.journal.stream_records()
-            if one.kind == "approval.refused"
-        ]
+        refused = [one.text async for one in here.bot.stores.journal.stream_records(kinds=("approval.refused",))]
         return [
             *(
                 f"nobody was told {one!r}"
-                for one in set(wanted.has) - self.environment.unnamed
+                for one in set(wanted.has) - here.unnamed
                 if not any(spelling in said for spelling in list_day_spellings(one))
             ),
             *(f"somebody was told {one!r}" for one in wanted.lacks if one in answers),
@@ -225,10 +214,6 @@ class ScenarioRun:
                 else []
             ),
         ]
-
-    def _list_bot_messages(self, room: str) -> list[dict[str, object]]:
-        bot = self.environment.driver.ws.app.user
-        return [one for one in self.environment.driver.list_messages(room) if one.get("user") == bot]
 
     def _build_transcript(self, model: RecordingModel, runs: Sequence[Run]) -> Transcript:
         calls = [call for run in runs for call in run.state.calls]

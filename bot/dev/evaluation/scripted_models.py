@@ -54,8 +54,7 @@ class ScenarioScriptModel:
         """Take the next reply. The text style has one call in a reply, so several calls become one reply each."""
         one = self.script.pop(0)
         if self.style == "text" and one.calls:
-            single = [ScenarioReply(tool=call.tool, args=call.args, reason=call.reason) for call in one.calls]
-            one, self.script[:0] = single[0], single[1:]
+            one, *self.script[:0] = [ScenarioReply(calls=(call,)) for call in one.calls]
         return one
 
 

@@ -164,9 +164,7 @@ class SlippingModel:
             "two_at_once": self._make_two_calls,
             "imitates": self._make_imitation,
             "claims": lambda call: ScenarioReply(say=CLAIMED[DEEDS.get(call.tool, "")][self.language]),
-            "repeats": lambda call: (
-                ScenarioReply(tool=previous.tool, args=previous.args, reason=previous.reason) if previous else None
-            ),
+            "repeats": lambda call: ScenarioReply(calls=(previous,)) if previous else None,
         }
         kinds = sorted(makers) if calls else ["imitates", "repeats"]
         for kind in self.chance.sample(kinds, len(kinds)):
