@@ -29,10 +29,10 @@ Look: TypeAlias = Callable[["PageApi", WorkspaceMember, web.Request], Json]
 
 
 class PageApi:
-    def __init__(self, workspace: Workspace) -> None:
-        self.ws = workspace
-        self.hands = WorkspaceActs(workspace, is_encoded=True)
-        self.acts = ACTS
+    """Serves the page of a workspace. `acts`: what the page can ask `hands` to do, by name."""
+
+    def __init__(self, hands: WorkspaceActs, acts: Mapping[str, Act]) -> None:
+        self.ws, self.hands, self.acts = hands.ws, hands, acts
 
     def build_routes(self) -> list[web.RouteDef]:
         """Build the routes. Each of them is for our own page alone."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from redis.asyncio import Redis
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bot.app.services import Services
     from bot.chat.messages import ChatDirectory
 
+T = TypeVar("T")
 PATIENCE_S = 10.0
 """Seconds that the chat platform may take to name somebody."""
 
@@ -53,14 +54,9 @@ class NameLookup:
         if person in self._known:
             return self._known[person]
         found: Person | None = None
-        if person and not person.startswith(SYSTEM) and self._directory is not None:
-            try:
-                # All at once, instead of one by one.
-                await asyncio.wait_for(self._directory.list_people(), PATIENCE_S)
-                found = await asyncio.wait_for(self._directory.find_person(person), PATIENCE_S)
-            except (ChatError, TimeoutError) as error:
-                self._directory = None
-                print_lookup_failure(error)
+        if person and not person.startswith(SYSTEM):
+            await self._ask(lambda source: source.list_people())  # all at once, instead of one by one
+            found = await self._ask(lambda source: source.find_person(person))
         self._known[person] = found
         return found
 
@@ -72,14 +68,18 @@ class NameLookup:
 
     async def list_people(self) -> tuple[Person, ...]:
         """List everybody who can be found by name; empty without a source of names."""
+        return await self._ask(lambda source: source.list_people()) or self._people
+
+    async def _ask(self, call: Callable[[PeopleSource], Coroutine[None, None, T]]) -> T | None:
+        """Ask the source of names; return None if there is none, or if it fails, now or earlier."""
         if self._directory is None:
-            return self._people
+            return None
         try:
-            return await asyncio.wait_for(self._directory.list_people(), PATIENCE_S)
+            return await asyncio.wait_for(call(self._directory), PATIENCE_S)
         except (ChatError, TimeoutError) as error:
             self._directory = None
             print_lookup_failure(error)
-            return ()
+            return None
 
 
 @asynccontextmanager

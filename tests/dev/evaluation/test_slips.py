@@ -82,7 +82,7 @@ async def test_every_kind_is_drawn(style: Style) -> None:
 
 async def test_what_is_played_is_a_script_that_means_well() -> None:
     playing = Evaluation(read_scenarios(), "slips").jobs
-    assert playing and all(one.scenario.reply and not one.scenario.only for one in playing)
+    assert playing and all(scenario.reply and not scenario.only for scenario, _ in playing)
 
 
 @pytest.mark.slow

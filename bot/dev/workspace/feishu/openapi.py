@@ -64,56 +64,50 @@ ENDPOINTS = (
 )  # fmt: skip
 
 
-class OpenApi:
-    """Answers the app's calls."""
+def build_routes(ws: FeishuWorkspace) -> list[web.RouteDef]:
+    exact_first = sorted(ENDPOINTS, key=lambda one: one.path.count("{"))
+    return [
+        *(web.route(one.method, f"/open-apis/{one.path}", partial(answer_call, ws, one)) for one in exact_first),
+        web.post("/callback/ws/endpoint", partial(open_connection, ws)),
+        web.get("/ws/v2", ws.sockets.handle_request),
+    ]
 
-    def __init__(self, workspace: FeishuWorkspace) -> None:
-        self.ws = workspace
 
-    def build_routes(self) -> list[web.RouteDef]:
-        exact_first = sorted(ENDPOINTS, key=lambda one: one.path.count("{"))
-        return [
-            *(
-                web.route(one.method, f"/open-apis/{one.path}", partial(self.answer_request, endpoint=one))
-                for one in exact_first
-            ),
-            web.post("/callback/ws/endpoint", self.open_connection),
-            web.get("/ws/v2", self.ws.sockets.handle_request),
-        ]
+async def open_connection(ws: FeishuWorkspace, request: web.Request) -> web.Response:
+    body = await request.json()
+    if (body.get("AppID"), body.get("AppSecret")) == (ws.setup.app_id, ws.setup.app_secret):
+        return web.json_response(ws.sockets.build_endpoint(request.host))
+    return web.json_response({"code": 514, "msg": "app_id or app_secret is invalid", "data": None})
 
-    async def open_connection(self, request: web.Request) -> web.Response:
-        body = await request.json()
-        if (body.get("AppID"), body.get("AppSecret")) == (self.ws.setup.app_id, self.ws.setup.app_secret):
-            return web.json_response(self.ws.sockets.build_endpoint(request.host))
-        return web.json_response({"code": 514, "msg": "app_id or app_secret is invalid", "data": None})
 
-    async def answer_request(self, request: web.Request, endpoint: Endpoint) -> web.Response:
-        log_id = secrets.token_hex(16)
-        try:
-            if endpoint.run is not directory.get_tenant_token:
-                self.authorize_call(request, endpoint)
-            found = endpoint.run(self.ws, await read_call(request))
-            if isinstance(found, web.Response):
-                answer = found
-            else:
-                body = found if endpoint.is_flat else {"data": found}
-                answer = web.json_response({"code": 0, "msg": "success", **body})
-        except FeishuError as refused:
-            error = {"log_id": log_id, "troubleshooter": "", **refused.details}
-            refusal = {"code": refused.code, "msg": refused.words, "error": error}
-            answer = web.json_response(refusal, status=refused.status)
-        answer.headers.update({"X-Tt-Logid": log_id, "X-Request-Id": log_id})
-        return answer
+async def answer_call(ws: FeishuWorkspace, endpoint: Endpoint, request: web.Request) -> web.Response:
+    """Answer the app's call of an endpoint."""
+    log_id = secrets.token_hex(16)
+    try:
+        if endpoint.run is not directory.get_tenant_token:
+            authorize_call(ws, endpoint, request)
+        found = endpoint.run(ws, await read_call(request))
+        if isinstance(found, web.Response):
+            answer = found
+        else:
+            body = found if endpoint.is_flat else {"data": found}
+            answer = web.json_response({"code": 0, "msg": "success", **body})
+    except FeishuError as refused:
+        error = {"log_id": log_id, "troubleshooter": "", **refused.details}
+        answer = web.json_response({"code": refused.code, "msg": refused.words, "error": error}, status=refused.status)
+    answer.headers.update({"X-Tt-Logid": log_id, "X-Request-Id": log_id})
+    return answer
 
-    def authorize_call(self, request: web.Request, endpoint: Endpoint) -> None:
-        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not token:
-            raise FeishuError(99991661)
-        if self.ws.tokens.get(token, 0.0) < self.ws.clock():
-            raise FeishuError(99991663)
-        if endpoint.scopes and not {*endpoint.scopes.split()} & self.ws.setup.scopes:
-            wanted = [{"type": "action_scope_required", "subject": one} for one in endpoint.scopes.split()]
-            raise FeishuError(99991672, f"[{endpoint.scopes.replace(' ', ', ')}]", permission_violations=wanted)
+
+def authorize_call(ws: FeishuWorkspace, endpoint: Endpoint, request: web.Request) -> None:
+    token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    if not token:
+        raise FeishuError(99991661)
+    if ws.tokens.get(token, 0.0) < ws.clock():
+        raise FeishuError(99991663)
+    if endpoint.scopes and not {*endpoint.scopes.split()} & ws.setup.scopes:
+        wanted = [{"type": "action_scope_required", "subject": one} for one in endpoint.scopes.split()]
+        raise FeishuError(99991672, f"[{endpoint.scopes.replace(' ', ', ')}]", permission_violations=wanted)
 
 
 async def read_call(request: web.Request) -> OpenApiCall:

@@ -1,27 +1,17 @@
-"""The page's API when the workspace speaks Feishu."""
+"""What the page can do in a workspace that speaks Feishu."""
 
 from __future__ import annotations
 
 from bot.dev.workspace.arguments import MethodArguments
-from bot.dev.workspace.feishu.acts import FeishuActs, click_card
+from bot.dev.workspace.feishu.acts import click_card
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
 from bot.dev.workspace.page_api import ACTS, Act, PageApi, build_plain_act, read_place, require_success
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.world import Json
 
 
-class FeishuPageApi(PageApi):
-    """Serves the page and its API on a workspace that speaks Feishu."""
-
-    ws: FeishuWorkspace
-    hands: FeishuActs
-
-    def __init__(self, workspace: FeishuWorkspace) -> None:
-        super().__init__(workspace)
-        self.hands, self.acts = FeishuActs(workspace), FEISHU_ACTS
-
-
-async def act_click(api: FeishuPageApi, args: MethodArguments) -> Json:
+async def act_click(api: PageApi, args: MethodArguments) -> Json:
+    assert isinstance(api.ws, FeishuWorkspace)
     person, channel, ts = read_place(args, "channel", "ts")
     changed = {name: args.values[name] for name in ("option", "options", "checked") if name in args.values}
     form, name = args.values.get("form"), args.read_text("name")
