@@ -135,14 +135,8 @@ class PersonalData:
                 request = member if name in ("mine", "told") else member.rpartition("-")[0]
                 names.setdefault(request, []).append(f"{name} {member}")
         for request, why in names.items():
-            found, events = await store.load_request(request), await store.load_events(request)
-            data = {
-                "id": request,
-                "why": why,
-                "request": found.model_dump(mode="json") if found else None,
-                "events": [json.loads(one) for one in events],
-            }
-            yield PersonalRecord(kind="request", data=data)
+            events = [json.loads(one) for one in await store.load_events(request)]
+            yield _build_request_record(request, why, await store.load_request(request), events)
         if engine := self.other_engine:
             todo = await engine.list_todo_tasks(self.person, datetime.now(UTC))
             found_there: list[tuple[str, Request]] = [
@@ -152,13 +146,9 @@ class PersonalData:
                 *((f"done {one.task.id}", one.request) for one in await engine.list_decided_tasks(self.person)),
             ]
             for one in {request.id: request for _, request in found_there}.values():
-                data = {
-                    "id": one.id,
-                    "why": [why for why, request in found_there if request.id == one.id],
-                    "request": one.model_dump(mode="json"),
-                    "events": [event.model_dump(mode="json") for event in await engine.list_events(one.id)],
-                }
-                yield PersonalRecord(kind="request", data=data)
+                events = [event.model_dump(mode="json") for event in await engine.list_events(one.id)]
+                reasons = [why for why, request in found_there if request.id == one.id]
+                yield _build_request_record(one.id, reasons, one, events)
         for delegation in (
             *await store.list_delegations_from(self.person),
             *await store.list_delegations_to(self.person),
@@ -282,6 +272,11 @@ class PersonalData:
                 erase.insert(0, ("HINCRBY", key, self.pseudonym + one.removeprefix(self.person), text))
             found.append(PersonalRecord(kind=name, data={"key": key, "field": one, "value": text}, erase=erase))
         return found
+
+
+def _build_request_record(id: str, why: list[str], request: Request | None, events: list[Any]) -> PersonalRecord:
+    shown = request.model_dump(mode="json") if request else None
+    return PersonalRecord(kind="request", data={"id": id, "why": why, "request": shown, "events": events})
 
 
 def _read_json(text: str) -> Any:

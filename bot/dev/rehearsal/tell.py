@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from string import Formatter
 from typing import Any
 
 from bot.core.i18n import load_sentences, translate
@@ -31,10 +32,6 @@ SENTENCES = {
     "show_process": "pictured",
 }  # fmt: skip
 """Tool → the one sentence that its result is told in, if it is not named after the tool."""
-FIELDS = (
-    "request summary name requester by subject start_date end_date deputy timeline kind left days_a_year waiting first"
-    " last back_at_work year text file heading sum result working_days"
-)
 
 
 def translate_phrase(scene: Scene, name: str, /, **params: object) -> str:
@@ -50,9 +47,10 @@ def join_names(scene: Scene, names: Sequence[str], most: int = LISTED) -> str:
 def fill_sentence(scene: Scene, key: str, data: Mapping[str, Any], /, **more: object) -> str:
     """Fill a sentence with the fields of an observation or of a row; absent fields are empty. Without such a sentence
     the data are told as they are."""
-    if f"rehearsal.{key}" not in load_sentences():
+    if (sentence := load_sentences().get(f"rehearsal.{key}")) is None:
         return translate_phrase(scene, "raw", data=json.dumps(data, ensure_ascii=False)[:300])
-    fields = dict.fromkeys(FIELDS.split(), "") | {name: value for name, value in data.items() if value is not None}
+    asked = {name for text in sentence.values() for _, name, _, _ in Formatter().parse(text) if name}
+    fields = dict.fromkeys(asked, "") | {name: value for name, value in data.items() if value is not None}
     names = data.get("urged") or join_names(scene, data.get("waits_for") or [])
     text = translate_phrase(scene, key, **{**fields, "names": names, **more})
     text += translate_phrase(scene, "days", days=data["days"]) if key.startswith("is_") and data.get("days") else ""

@@ -108,8 +108,8 @@ def keep_typed_values(blocks: list[Json], values: Mapping[str, Json]) -> dict[st
 
 
 def check_input_values(blocks: list[Json], values: Json) -> dict[str, str]:
-    """Check the inputs as the composer does before it submits. Returns block_id → `required`, `too_short`, `too_long`
-    or `too_many_files`."""
+    """Check the inputs as the composer does before it submits. Returns block_id → `required`, `too_long` or
+    `too_many_files`."""
     found: dict[str, str] = {}
     for block in blocks:
         if block["type"] != "input":
@@ -118,10 +118,8 @@ def check_input_values(blocks: list[Json], values: Json) -> dict[str, str]:
         value = values[block["block_id"]][element["action_id"]][VALUE_OF[element["type"]]]
         if not value and not block.get("optional"):
             found[block["block_id"]] = "required"
-        elif isinstance(value, str) and len(value) < element.get("min_length", 0):
-            found[block["block_id"]] = "too_short"
-        elif isinstance(value, str) and len(value) > element.get("max_length", 3000):
+        elif isinstance(value, str) and len(value) > (element.get("max_length") or 3000):
             found[block["block_id"]] = "too_long"
-        elif element["type"] == "file_input" and len(value) > element.get("max_files", 10):
+        elif element["type"] == "file_input" and len(value) > (element.get("max_files") or 10):
             found[block["block_id"]] = "too_many_files"
     return found

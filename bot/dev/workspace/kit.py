@@ -15,7 +15,6 @@ from bot.dev.workspace.schema import (
     build_string,
 )
 
-URL = {**build_string(3000), "pattern": "^[A-Za-z][A-Za-z0-9+.-]*:", "description": "must be a valid URL"}
 IDENT = build_string(255)
 DATE = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$", "description": "must be in format YYYY-MM-DD"}
 
@@ -31,7 +30,7 @@ def build_any_text(most: int) -> Schema:
 
 
 OPTION, PLAIN_OPTION = (
-    build_shape({"text": text, "value": build_string(150)}, {"description": text, "url": URL})
+    build_shape({"text": text, "value": build_string(150)}, {"description": text})
     for text in (build_any_text(75), build_plain_text(75))
 )
 HINTED = {"action_id": IDENT, "placeholder": build_plain_text(150)}
@@ -42,7 +41,6 @@ BUTTON = build_shape(
     {"text": build_plain_text(75)},
     {
         "action_id": IDENT,
-        "url": URL,
         "value": build_string(2000),
         "style": {"enum": ["primary", "danger"]},
         "accessibility_label": build_string(75),
@@ -55,7 +53,6 @@ INPUTS: dict[str, Schema] = {
             **HINTED,
             "initial_value": build_string(3000, 0),
             "multiline": BOOLEAN,
-            "min_length": NUMBER,
             "max_length": NUMBER,
         },
     ),

@@ -111,9 +111,8 @@ def check_inputs(blocks: Sequence[Json], at: str) -> Iterator[str]:
             for initial in filter(None, (element.get("initial_option"), *(element.get("initial_options") or ()))):
                 if initial not in options:
                     yield format_problem("initial option must be one of the options", f"{at}/{index}")
-            least, most = element.get("min_length", 0), element.get("max_length", 3000)
-            if element["type"] == "plain_text_input" and not 0 <= least <= most <= 3000:
-                yield format_problem("min_length and max_length must be between 0 and 3000", f"{at}/{index}/element")
+            if not 1 <= (element.get("max_length") or 3000) <= 3000:
+                yield format_problem("max_length must be between 1 and 3000", f"{at}/{index}/element")
 
 
 def list_options(element: Json) -> list[Json]:

@@ -2,9 +2,9 @@
 
 import { button, h, icon } from "./dom.js";
 import { emojify, words } from "./emoji.js";
-import { choice, input, select } from "./inputs.js";
+import { choice, input, select, unknown } from "./inputs.js";
 import { markdown } from "./markdown.js";
-import { link, mention, mrkdwn } from "./mrkdwn.js";
+import { mention, mrkdwn } from "./mrkdwn.js";
 import { t, tokens } from "./words.js";
 
 /** A text object: `plain_text` or `mrkdwn`. */
@@ -23,7 +23,7 @@ export const blocks = (list, env) => (list ?? []).map((one) => block(one, env));
 
 /** One block. */
 export function block(given, env) {
-  const make = Object.hasOwn(BLOCKS, given.type) ? BLOCKS[given.type] : unknown;
+  const make = Object.hasOwn(BLOCKS, given.type) ? BLOCKS[given.type] : ({ type }) => unknown(type);
   const node = make(given, env);
   node.classList.add("block");
   if (given.block_id) node.dataset.block = given.block_id;
@@ -56,20 +56,14 @@ const taskCard = ({ title, status, details }, env) => [
   details && h("div", { class: "context prose" }, (details.elements ?? []).map((part) => rich(part, env.look))),
 ];
 
-/** Blocks this page does not draw are named, so that nobody mistakes a gap for an empty message. */
-function unknown(block) {
-  return h("div", { class: "unknown" }, icon("info"), t("unknown_block", { type: String(block.type) }));
-}
-
 /** The elements of a block that act: buttons and selects. */
 const elements = (block, env) =>
-  block.elements.map((part) => (Object.hasOwn(ELEMENTS, part.type) ? ELEMENTS[part.type] : unknown)(part, block, env));
+  block.elements.map((part) => (Object.hasOwn(ELEMENTS, part.type) ? ELEMENTS[part.type] : ({ type }) => unknown(type))(part, block, env));
 
 const action = ({ action_id }, { block_id }, value) => ({ action_id, block_id, value });
 
 const ELEMENTS = {
   button(part, block, env) {
-    if (part.url) return h("span", { class: "button link" }, link(part.url, words(part.text)));
     const press = (event) => env.press(action(part, block, part.value), event.currentTarget);
     const more = { "aria-label": part.accessibility_label, dataset: { action: part.action_id ?? "" } };
     return button(`button ${part.style ?? ""}`, press, more, h("span", {}, words(part.text)));

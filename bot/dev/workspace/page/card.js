@@ -1,10 +1,9 @@
 /* Feishu's cards (JSON 2.0) as nodes. What a card asks for is handed to `env.press`; nothing here talks to the server. */
 
 import { button, h, icon } from "./dom.js";
-import { complain, complainMissing, input } from "./inputs.js";
+import { complain, complainMissing, input, unknown } from "./inputs.js";
 import { markdown } from "./markdown.js";
 import { escape, mention } from "./mrkdwn.js";
-import { t } from "./words.js";
 
 /** reader and message → its card as JSON, and what was put into its fields: it stays while the card is not rewritten. */
 const drafts = new Map();
@@ -31,11 +30,9 @@ const elements = (list, env) => (list ?? []).reduce((made, part) => [...made, el
 
 function element(part, env, before) {
   if (Object.hasOwn(FIELDS, part.tag)) return field(part, env, before);
-  const make = Object.hasOwn(PARTS, part.tag) ? PARTS[part.tag] : unknown;
+  const make = Object.hasOwn(PARTS, part.tag) ? PARTS[part.tag] : ({ tag }) => unknown(tag);
   return make(part, env);
 }
-
-const unknown = ({ tag }) => h("p", { class: "unknown" }, icon("info"), t("unknown_block", { type: String(tag) }));
 
 const prose = (content, part, look) =>
   h("div", { class: "prose", "data-size": part.text_size }, content && markdown(content, { ...look, tagged: true }));

@@ -1,6 +1,6 @@
 /* The fields of dialogs. Every control carries `read()`, which gives its value the way Slack reports it. */
 
-import { button, h } from "./dom.js";
+import { button, h, icon } from "./dom.js";
 import { words } from "./emoji.js";
 import { showChosen, uploadAll } from "./files.js";
 import { t } from "./words.js";
@@ -43,11 +43,10 @@ function dispatch(wrap, tell) {
   });
 }
 
-const strange = (part) => ({
-  node: h("p", { class: "unknown" }, t("unknown_block", { type: String(part.type) })),
-  read: () => ({}),
-  group: true,
-});
+/** What this page does not draw is named, so that nobody mistakes a gap for an empty message. */
+export const unknown = (type) => h("div", { class: "unknown" }, icon("info"), t("unknown_block", { type: String(type) }));
+
+const strange = ({ type }) => ({ node: unknown(type), read: () => ({}), group: true });
 
 function field(type, part, { id }, extra = {}) {
   return h(type === "textarea" ? "textarea" : "input", {
@@ -56,7 +55,6 @@ function field(type, part, { id }, extra = {}) {
     type: type === "textarea" ? undefined : type,
     placeholder: words(part.placeholder) || undefined,
     maxlength: part.max_length,
-    minlength: part.min_length,
     dir: "auto",
     autocomplete: "off",
     ...extra,
