@@ -46,7 +46,7 @@ class Mailbox:
         self._mails: deque[Mail] = deque(read_mails(self._file), maxlen=KEPT)
         self._count = self._mails[-1]["id"] if self._mails else 0
         self._faults: list[Fault] = []
-        self.connections: set[asyncio.Transport] = set()
+        self.connections: set[SmtpConnection] = set()
         self._server: asyncio.Server | None = None
 
     @property
@@ -80,8 +80,8 @@ class Mailbox:
         if self._server is None:
             return
         self._server.close()
-        for transport in list(self.connections):
-            transport.abort()
+        for connection in list(self.connections):
+            connection.hang_up()
         await self._server.wait_closed()
         self._server = None
 
@@ -138,24 +138,20 @@ class SmtpConnection(SMTP):
     def __init__(self, mailbox: Mailbox, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(mailbox, loop=loop, hostname="localhost", enable_SMTPUTF8=True, data_size_limit=LARGEST)
         self._mailbox = mailbox
-        self._wire: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._wire = transport
-        self._mailbox.connections.add(transport)
+        self._mailbox.connections.add(self)
         super().connection_made(transport)
         if self._mailbox.consume_fault("down"):
-            transport.abort()
+            self.hang_up()
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._wire:
-            self._mailbox.connections.discard(self._wire)
+        self._mailbox.connections.discard(self)
         super().connection_lost(error)
 
     def hang_up(self) -> None:
-        if self._wire:
-            self._wire.abort()
+        if isinstance(self.transport, asyncio.Transport):
+            self.transport.abort()
 
     async def smtp_DATA(self, arg: str) -> None:
         if self._mailbox.consume_fault("drop_before_data"):

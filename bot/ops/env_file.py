@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from dotenv.parser import parse_stream
 from pydantic import SecretStr, ValidationError
 
+from bot.app.setting_names import read_env_text
 from bot.app.settings import IsolatedSettings, Settings, list_wrong_values, require_valid_settings
 from bot.core.errors import CountersignError, SettingsError
 from bot.people.directory_file import read_directory_file
@@ -35,18 +36,6 @@ _MAIL_ADDRESS = re.compile(r"[^\s@<>,;]+@[^\s@<>,;]+")
 
 class EnvFileChangedError(CountersignError):
     """Another program or person has changed the file meanwhile."""
-
-
-def read_env_text(file: Path) -> str | None:
-    """Read the whole file; None without a file. Raises SettingsError."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    except UnicodeDecodeError:
-        raise SettingsError(f"{file} is not UTF-8: save it as UTF-8") from None
-    except OSError as error:
-        raise SettingsError(f"{file} cannot be read: {error.strerror}") from error
 
 
 def parse_env_text(text: str) -> dict[str, str]:

@@ -210,7 +210,7 @@ class Hands(WorkspaceDriver):
 def get_own_message(ws: Workspace, person: str, channel: str, ts: str, error: str) -> tuple[WorkspaceRoom, Json]:
     room = ws.get_room(channel, ws.get_person(person).id)
     message = posting.get_message(ws, channel, ts)
-    if message["user"] != person or message.get("subtype") == "tombstone" or message.get("recalled"):
+    if message["user"] != person or message.get("subtype") == "tombstone":
         raise WorkspaceError(error)
     return room, message
 

@@ -112,9 +112,13 @@ class PageApi:
         key = f"workspace.{error}"
         return {"message": translate(key, self.choose_language(args))} if key in load_sentences() else {}
 
-    def describe_input_errors(self, args: MethodArguments, errors: Mapping[str, str]) -> Json:
-        """Return by field what is wrong with it, in the person's language."""
-        return {name: translate(f"workspace.{what}", self.choose_language(args)) for name, what in errors.items()}
+    def describe_result(self, args: MethodArguments, done: ActResult) -> Json:
+        """Return by field what is wrong with it, in the person's language, or the app's words. Raises `WorkspaceError`
+        for any other failure."""
+        if done.error == "invalid_input":
+            language = self.choose_language(args)
+            return {"errors": {name: translate(f"workspace.{what}", language) for name, what in done.errors.items()}}
+        return {"errors": dict(done.errors)} if done.errors else require_success(done)
 
     def choose_language(self, args: MethodArguments) -> str:
         person = self.ws.state.people.get(args.read_text("person"))
@@ -249,10 +253,7 @@ async def act_submit(api: PageApi, args: MethodArguments) -> Json:
     if not isinstance(values, dict):
         raise WorkspaceError("invalid_arguments")
     person, view = read_place(args, "view_id")
-    done = await api.hands.submit_view(person, view, values)
-    if done.error == "invalid_input":
-        return {"errors": api.describe_input_errors(args, done.errors)}
-    return {"errors": dict(done.errors)} if done.errors else require_success(done)
+    return api.describe_result(args, await api.hands.submit_view(person, view, values))
 
 
 async def act_slash(api: PageApi, args: MethodArguments) -> Json:

@@ -37,13 +37,11 @@ def fill_action_id(element: Json) -> Json:
 
 def get_message(ws: Workspace, channel: str, ts: str) -> Json:
     """Return a message. Raises `WorkspaceError` if the room or the message does not exist."""
-    room = ws.state.rooms.get(channel)
-    if room is None:
+    if channel not in ws.state.rooms:
         raise WorkspaceError("channel_not_found")
-    message = room.messages.get(ts)
-    if message is None:
+    if ts not in (messages := ws.state.rooms[channel].messages):
         raise WorkspaceError("message_not_found")
-    return message
+    return messages[ts]
 
 
 def find_thread_root(room: WorkspaceRoom, thread_ts: str | None) -> Json | None:

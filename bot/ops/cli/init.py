@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from bot.app.setting_names import read_env_text
 from bot.app.settings import ENV_FILE, Settings
 from bot.core.errors import SettingsError
 from bot.core.i18n import detect_terminal_language, translate
@@ -23,7 +24,6 @@ from bot.ops.env_file import (
     is_secret_setting,
     merge_env_text,
     parse_env_text,
-    read_env_text,
     require_consistent_values,
     write_env_file,
 )

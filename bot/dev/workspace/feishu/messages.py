@@ -14,11 +14,9 @@ from bot.dev.workspace.world import Json, WorkspaceRoom
 
 
 def find_message(ws: FeishuWorkspace, message_id: str) -> tuple[WorkspaceRoom, Json]:
-    """Return a message and its room. Raises `FeishuError` if it does not exist or was recalled."""
+    """Return a message and its room. Raises `FeishuError` if it does not exist."""
     for room in ws.state.rooms.values():
         if message := room.messages.get(message_id):
-            if message.get("recalled"):
-                raise FeishuError(230011)
             return room, message
     raise FeishuError(99992354)
 
@@ -98,7 +96,7 @@ def describe_message(ws: FeishuWorkspace, room: WorkspaceRoom, message: Json) ->
         "msg_type": message["msg_type"],
         "create_time": str(message["at_ms"]),
         "update_time": str(message.get("updated_ms", message["at_ms"])),
-        "deleted": bool(message.get("recalled")),
+        "deleted": False,
         "updated": "updated_ms" in message,
         "chat_id": room.id,
         "sender": {**sender, "tenant_key": ws.app.team},

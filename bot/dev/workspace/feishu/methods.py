@@ -140,13 +140,8 @@ def patch_message(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
 
 
 def get_message(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
-    found = ((room, room.messages.get(call.ids["message_id"])) for room in ws.state.rooms.values())
-    room, message = next(((room, message) for room, message in found if message), (None, None))
-    if room is None or message is None:
-        raise FeishuError(99992354)
-    if ws.app.user not in room.members:
-        raise FeishuError(230002)
-    return {"items": [messages.describe_message(ws, room, message)]}
+    room, message = messages.find_message(ws, call.ids["message_id"])
+    return {"items": [messages.describe_message(ws, find_room(ws, room.id), message)]}
 
 
 def list_messages(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
