@@ -19,7 +19,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -146,13 +146,10 @@ async def follow_journal(url: str, workspace: Workspace) -> None:
     since: int | str = SHOWN_SINCE
     while True:
         with suppress(StoreUnavailableError):
-            redis = await connect_redis(url, connections=4, retries=2)
-            try:
+            async with aclosing(await connect_redis(url, connections=4, retries=2)) as redis:
                 async for record in Journal(redis, Keys()).stream_records(since=since, follow=True):
                     workspace.append_log_line(build_log_line(record))
                     since = record.at_ms + 1
-            finally:
-                await redis.aclose()
         await asyncio.sleep(AGAIN_S)
 
 

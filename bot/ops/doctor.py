@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -51,9 +51,8 @@ from tools.workflow.remote.open_engine import check_engine
 
 SCOPES = frozenset(
     {
-        *("app_mentions:read", "channels:history", "channels:read", "chat:write", "commands", "groups:history"),
-        "groups:read",
-        *("files:read", "files:write", "im:history", "im:write", "users:read", "users:read.email"),
+        *("app_mentions:read", "channels:history", "channels:read", "chat:write", "commands", "files:read"),
+        *("files:write", "groups:history", "groups:read", "im:history", "im:write", "users:read", "users:read.email"),
     }
 )
 """Scopes in the manifest that the bot cannot work without."""
@@ -202,12 +201,11 @@ async def check_approvers(settings: Settings, services: Services) -> AsyncIterat
 
 async def _load_processes_in_use(settings: Settings, services: Services) -> Sequence[Process]:
     """Load the processes in use: deployed, or shipped."""
-    redis = await connect_redis(services.redis_url, retries=1)
-    try:
-        async with open_engine_from_settings(settings, redis, NOBODY) as engine:
-            return await engine.list_processes()
-    finally:
-        await redis.aclose()
+    async with (
+        aclosing(await connect_redis(services.redis_url, retries=1)) as redis,
+        open_engine_from_settings(settings, redis, NOBODY) as engine,
+    ):
+        return await engine.list_processes()
 
 
 async def check_other_engine(settings: Settings, services: Services) -> AsyncIterator[DoctorFinding]:
@@ -280,8 +278,7 @@ async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFindin
         else:
             yield DoctorFinding("fail", "redis", translate("local_store.no_server", "en"))
         return
-    redis = await connect_redis(services.redis_url, retries=1)
-    try:
+    async with aclosing(await connect_redis(services.redis_url, retries=1)) as redis:
         masters, what = await list_servers(redis, Keys()), "one server"
         if isinstance(redis, ClusterClient):
             spread = ", ".join(f"{one.name} keeps {len(one.partitions)}" for one in masters)
@@ -305,8 +302,6 @@ async def _check_redis_service(services: Services) -> AsyncIterator[DoctorFindin
             yield DoctorFinding(
                 "warn", "queue", f"dead letters: {dead}; `countersign dead` lists them and puts them back"
             )
-    finally:
-        await redis.aclose()
 
 
 async def describe_replicas(redis: Redis) -> str:

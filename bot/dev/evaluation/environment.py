@@ -203,11 +203,10 @@ def _open_workspace(chat: str, world: World, mailbox: Mailbox) -> WorkspaceDrive
 
 async def save_languages(redis_url: str, people: Iterable[WorkspaceMember]) -> None:
     """Save English as the choice of everybody who does not write Chinese. Feishu does not tell a person's language."""
-    redis = await connect_redis(redis_url)
-    for one in people:
-        if one.person.language != "zh" and not one.is_bot:
-            await PreferenceStore(redis, Keys()).save_preferences(one.id, Preferences(language="en"))
-    await redis.aclose()
+    async with contextlib.aclosing(await connect_redis(redis_url)) as redis:
+        for one in people:
+            if one.person.language != "zh" and not one.is_bot:
+                await PreferenceStore(redis, Keys()).save_preferences(one.id, Preferences(language="en"))
 
 
 @contextlib.asynccontextmanager

@@ -145,9 +145,7 @@ class Evaluation:
     @asynccontextmanager
     async def _open_endpoint_model(self, rehearsal: str) -> AsyncIterator[Model]:
         """Open the endpoint's model, or else the rehearsal's."""
-        from bot.agent.models.openai_model import (
-            open_model,  # only now: the SDK takes as long to import as all the rest
-        )
+        from bot.agent.models.openai_model import open_model  # as slow to import as all the rest
 
         real = self.endpoint or ModelEndpoint(url=rehearsal, key="none", name="rehearsal")
         async with open_model(real.url, real.key, real.name, api=real.api, effort=real.effort) as model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -68,11 +68,8 @@ class ScenarioRunner:
         """Play one scenario in a database that is emptied first. `script` is the scripted model behind `open_model`, if
         any."""
         began = monotonic()
-        redis = await connect_redis(redis_url)
-        try:
+        async with aclosing(await connect_redis(redis_url)) as redis:
             await redis.flushdb()
-        finally:
-            await redis.aclose()
         with tempfile.TemporaryDirectory(prefix="countersign-eval-") as folder:
             trial = await self._run_in_environment(scenario, redis_url, Path(folder))
         reasons = list(trial.reasons)

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -89,18 +89,16 @@ async def open_bot_store(*, make: bool = False) -> AsyncIterator[tuple[Redis, Ke
     except SettingsError as wrong:  # a shell may lack the variables that the file refers to
         print_note("tail.servers_unread", problem=str(wrong))
     async with open_redis(settings, make=make) as (url, _):
-        redis = await connect_redis(url, retries=2)
         try:
-            if not make and await is_restore_unfinished(ScriptRunner.from_redis(redis, Keys())):
-                raise build_error("restored.unfinished")
-            yield redis, Keys()
+            async with aclosing(await connect_redis(url, retries=2)) as redis:
+                if not make and await is_restore_unfinished(ScriptRunner.from_redis(redis, Keys())):
+                    raise build_error("restored.unfinished")
+                yield redis, Keys()
         except BrokenPipeError:  # nobody reads the output any more (`| head`): the rest is discarded
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(UNREAD) from None
         except ResponseError as refused:
             raise build_error("store.refused", error=str(refused)) from refused
-        finally:
-            await redis.aclose()
 
 
 def require_confirmation(key: str, yes: bool, /, **params: object) -> None:
