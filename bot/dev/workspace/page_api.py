@@ -256,29 +256,17 @@ async def act_submit(api: PageApi, args: MethodArguments) -> Json:
     return api.describe_result(args, await api.hands.submit_view(person, view, values))
 
 
-async def act_slash(api: PageApi, args: MethodArguments) -> Json:
-    person, channel, command = read_place(args, "channel", "command")
-    return require_success(await api.hands.run_slash_command(person, channel, command, args.read_text("text")))
-
-
-async def act_shortcut(api: PageApi, args: MethodArguments) -> Json:
-    """Use a shortcut in the composer's menu, or in a message's menu (`channel`, `ts`)."""
-    person, entry = read_place(args, "callback_id")
-    done = await api.hands.use_shortcut(person, entry, args.read_text("channel"), args.read_text("ts"))
-    return require_success(done)
-
-
 async def act_read(api: PageApi, args: MethodArguments) -> Json:
     mark_read(api.ws, *read_place(args, "channel"))
     return {}
 
 
-def build_plain_act(method: str, *names: str) -> Act:
+def build_plain_act(method: str, *names: str, optional: tuple[str, ...] = ()) -> Act:
     """Build an act from the method of the hands that does it, and the arguments that it takes besides the person."""
 
     async def act(api: PageApi, args: MethodArguments) -> Json:
-        await getattr(api.hands, method)(*read_place(args, *names))
-        return {}
+        done = await getattr(api.hands, method)(*read_place(args, *names), *map(args.read_text, optional))
+        return require_success(done) if isinstance(done, ActResult) else {}
 
     return act
 
@@ -294,8 +282,8 @@ ACTS: dict[str, Act] = {
     "click": act_click,
     "submit": act_submit,
     "close": build_plain_act("close_view", "view_id"),
-    "slash": act_slash,
-    "shortcut": act_shortcut,
+    "slash": build_plain_act("run_slash_command", "channel", "command", optional=("text",)),
+    "shortcut": build_plain_act("use_shortcut", "callback_id", optional=("channel", "ts")),
     "home": build_plain_act("open_home"),
     "open": build_plain_act("open_messages"),
     "stop": build_plain_act("stop_session", "channel", "thread_ts"),

@@ -49,7 +49,7 @@ UNREAD = 141
 """Exit code that a shell reports for a program whose output nobody reads (SIGPIPE)."""
 JOINER = "\u200d"
 """Zero-width joiner: holds compound emoji together."""
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
 

@@ -19,7 +19,7 @@ from bot.app.engine import open_engine_from_settings
 from bot.app.settings import Settings, load_settings
 from bot.core.i18n import detect_terminal_language, render_value, translate
 from bot.ops.cli import console
-from bot.ops.cli.console import Json, Yes, sanitize_for_terminal
+from bot.ops.cli.console import Json, sanitize_for_terminal
 from bot.ops.cli.definition_errors import describe_definition_error
 from bot.ops.cli.form_reference import format_form_reference
 from bot.ops.cli.name_lookup import open_name_lookup
@@ -60,6 +60,7 @@ KeyOrFile = Annotated[
 ]
 OtherEngine = Literal["camunda", "operaton", "flowable"]
 """An engine that processes can be written for."""
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @dataclass(frozen=True, slots=True)

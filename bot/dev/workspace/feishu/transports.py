@@ -73,14 +73,8 @@ class LongConnection(AppSockets):
         id, payload = secrets.token_hex(16), parcel.payload.get("payload", parcel.payload)
         socket = secrets.choice(live).socket
 
-        async def send() -> None:
-            data = json.dumps(payload, ensure_ascii=False).encode()
-            await socket.send_bytes(encode_frame(build_event_frame(id, data)))
-
-        return read_answer(await self.deliver_envelope(id, send))
-
-
-def build_event_frame(id: str, payload: bytes) -> Frame:
-    """Build the frame of a payload, which is sent in one part."""
-    headers = {"type": "event", "message_id": id, "sum": "1", "seq": "0", "trace_id": secrets.token_hex(16)}
-    return Frame(DATA, SERVICE, {**headers, "timestamp": str(int(time.time() * 1000))}, payload)
+        # One part takes all of the payload.
+        headers = {"type": "event", "message_id": id, "sum": "1", "seq": "0", "trace_id": secrets.token_hex(16)}
+        headers["timestamp"] = str(int(time.time() * 1000))
+        frame = encode_frame(Frame(DATA, SERVICE, headers, json.dumps(payload, ensure_ascii=False).encode()))
+        return read_answer(await self.deliver_envelope(id, lambda: socket.send_bytes(frame)))
