@@ -43,12 +43,7 @@ async def retry_dead_letter(letters: DeadLetterStore, letter: DeadLetter, by: st
     if not is_first:
         return None
     journal_write = Journal(redis, keys).build_record_write(
-        lane,
-        "item.retried",
-        person=letter.person,
-        text=f"put back by {by}",
-        item=letter.retry_id,
-        was=letter.item.id,
+        lane, "item.retried", person=letter.person, text=f"put back by {by}", item=letter.retry_id, was=letter.item.id
     )
     body, new_id = letter.item.body, {"id": letter.retry_id}
     work: MessageReceived | ButtonPressed | ResumeRun | None = None
@@ -58,11 +53,7 @@ async def retry_dead_letter(letters: DeadLetterStore, letter: DeadLetter, by: st
         body = MessageReceived(message=work.message.model_copy(update=new_id)).model_dump_json()
     elif isinstance(work, ButtonPressed):
         body = ButtonPressed(click=work.click.model_copy(update=new_id)).model_dump_json()
-    writes: list[Write] = [
-        Set(mark, mark_text, RETENTION_MS),
-        EnqueueItem(lane, letter.retry_id, body),
-        journal_write,
-    ]
+    writes: list[Write] = [Set(mark, mark_text, RETENTION_MS), EnqueueItem(lane, letter.retry_id, body), journal_write]
     runs = RunStore(redis, keys)
     run = await runs.load_run(work.run) if isinstance(work, ResumeRun) else None
     if run is not None and run.status is RunStatus.STOPPED:  # the given-up *resume* had stopped it

@@ -113,12 +113,7 @@ async def list_owned_lanes(scripts: ScriptRunner) -> list[OwnedLane]:
         start = 0
         while True:
             found: list[Any] = await redis.zrange(
-                keys.build_key(partition, "z"),
-                f"({int(seconds) * 1000}",
-                "+inf",
-                byscore=True,
-                offset=start,
-                num=_PAGE,
+                keys.build_key(partition, "z"), f"({int(seconds) * 1000}", "+inf", byscore=True, offset=start, num=_PAGE
             )
             async with redis.pipeline(transaction=False) as pipe:
                 for lane in found:

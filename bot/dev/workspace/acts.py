@@ -57,13 +57,7 @@ class WorkspaceActs:
         self.ws, self.is_encoded = workspace, is_encoded
 
     async def send_message(
-        self,
-        person: str,
-        channel: str,
-        text: str,
-        thread_ts: str | None = None,
-        *,
-        files: Sequence[str] = (),
+        self, person: str, channel: str, text: str, thread_ts: str | None = None, *, files: Sequence[str] = ()
     ) -> str:
         """Send a message of a person; return its timestamp. `files` are ids of files uploaded for it. A message with
         files may have no text."""
@@ -269,11 +263,7 @@ def build_stale_element(
 
 def build_action(ws: Workspace, block: Json, element: Json, value: Any, force: bool) -> Json:
     """Build one item of `actions`."""
-    common = {
-        "action_id": element["action_id"],
-        "block_id": block["block_id"],
-        "type": element["type"],
-    }
+    common = {"action_id": element["action_id"], "block_id": block["block_id"], "type": element["type"]}
     if element["type"] in VALUE_OF:
         return {**common, **build_state_entry(element, value)}
     if "positive_button" in element:

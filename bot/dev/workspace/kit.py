@@ -48,18 +48,9 @@ BUTTON = build_shape(
 )
 INPUTS: dict[str, Schema] = {
     "plain_text_input": build_shape(
-        {},
-        {
-            **HINTED,
-            "initial_value": build_string(3000, 0),
-            "multiline": BOOLEAN,
-            "max_length": NUMBER,
-        },
+        {}, {**HINTED, "initial_value": build_string(3000, 0), "multiline": BOOLEAN, "max_length": NUMBER}
     ),
-    "number_input": build_shape(
-        {"is_decimal_allowed": BOOLEAN},
-        {**HINTED, "initial_value": build_string(100)},
-    ),
+    "number_input": build_shape({"is_decimal_allowed": BOOLEAN}, {**HINTED, "initial_value": build_string(100)}),
     "static_select": build_shape(
         {"options": build_items(PLAIN_OPTION, 100)}, {**HINTED, "initial_option": PLAIN_OPTION}
     ),
@@ -104,18 +95,12 @@ BLOCKS: dict[str, Schema] = {
     "header": build_shape({"text": build_plain_text(150)}, {"block_id": IDENT}),
     "input": build_shape(
         {"label": build_plain_text(2000), "element": build_choice(INPUTS)},
-        {
-            "block_id": IDENT,
-            "hint": build_plain_text(2000),
-            "optional": BOOLEAN,
-            "dispatch_action": BOOLEAN,
-        },
+        {"block_id": IDENT, "hint": build_plain_text(2000), "optional": BOOLEAN, "dispatch_action": BOOLEAN},
     ),
     "markdown": build_shape({"text": build_string(12_000)}, {"block_id": IDENT}),
     "rich_text": build_shape({"elements": build_items(RICH, 100)}, {"block_id": IDENT}),
     "plan": build_shape(
-        {"title": build_string(256)},
-        {"block_id": IDENT, "tasks": build_items(build_shape(TASK, TASK_MORE), 50, 0)},
+        {"title": build_string(256)}, {"block_id": IDENT, "tasks": build_items(build_shape(TASK, TASK_MORE), 50, 0)}
     ),
 }
 MESSAGE_ONLY = {"plan", "context_actions", "markdown"}

@@ -153,12 +153,7 @@ def build_interaction(app: WorkspaceApp, kind: str, person: WorkspaceMember, tri
 
 
 def build_slash_command(
-    app: WorkspaceApp,
-    person: WorkspaceMember,
-    room: WorkspaceRoom,
-    command: str,
-    text: str,
-    trigger: str,
+    app: WorkspaceApp, person: WorkspaceMember, room: WorkspaceRoom, command: str, text: str, trigger: str
 ) -> Json:
     return {
         "token": VERIFICATION_TOKEN,

@@ -125,8 +125,7 @@ async def print_processes(as_json: Json = False) -> None:
 
 @app.command()
 def check(
-    file: File,
-    engine: Annotated[OtherEngine | None, typer.Option(help="Also say what this engine lacks.")] = None,
+    file: File, engine: Annotated[OtherEngine | None, typer.Option(help="Also say what this engine lacks.")] = None
 ) -> None:
     """Say whether a process can be used, or what is wrong. Its form is read too; Redis is not needed.
 

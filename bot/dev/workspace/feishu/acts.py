@@ -35,13 +35,7 @@ class FeishuActs(WorkspaceActs):
     ws: FeishuWorkspace
 
     async def send_message(
-        self,
-        person: str,
-        channel: str,
-        text: str,
-        thread_ts: str | None = None,
-        *,
-        files: Sequence[str] = (),
+        self, person: str, channel: str, text: str, thread_ts: str | None = None, *, files: Sequence[str] = ()
     ) -> str:
         """Send a message of a person; return its id.
 

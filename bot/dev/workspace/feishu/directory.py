@@ -94,9 +94,7 @@ def batch_get_id(ws: FeishuWorkspace, call: OpenApiCall) -> Json:
     if len(emails) > MOST_EMAILS:
         raise FeishuError(99992402, ": emails")
     known = {one.email: one for one in list_humans(ws) if not one.deleted or call.body.get("include_resigned")}
-    return {
-        "user_list": [{"email": one, **({"user_id": known[one].id} if one in known else {})} for one in emails],
-    }
+    return {"user_list": [{"email": one, **({"user_id": known[one].id} if one in known else {})} for one in emails]}
 
 
 def describe_department(name: str) -> Json:

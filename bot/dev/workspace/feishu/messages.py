@@ -130,11 +130,7 @@ def build_message_event(ws: FeishuWorkspace, room: WorkspaceRoom, message: Json)
     ]
     names = ("message_id", "root_id", "parent_id", "thread_id", "create_time", "update_time", "chat_id")
     return {
-        "sender": {
-            "sender_id": build_ids(ws, message["user"]),
-            "sender_type": "user",
-            "tenant_key": ws.app.team,
-        },
+        "sender": {"sender_id": build_ids(ws, message["user"]), "sender_type": "user", "tenant_key": ws.app.team},
         "message": {
             **{name: shown[name] for name in names if name in shown},
             "chat_type": "p2p" if room.kind == "im" else "group",
