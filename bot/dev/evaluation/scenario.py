@@ -215,7 +215,7 @@ class Scenario(ScenarioPart):
     only: Literal["", "script"] = ""
     """`script` limits the scenario to its scripted model: it is about that model's mistakes, and means nothing with
     another."""
-    styles: tuple[Style, ...] = EVERY_STYLE
+    styles: tuple[Style, ...] = Field(EVERY_STYLE, min_length=1)
     """Styles in which its script can be written."""
     person: tuple[ScenarioPerson, ...] = ()
     handbook: tuple[HandbookPage, ...] = ()
@@ -230,13 +230,6 @@ class Scenario(ScenarioPart):
     @property
     def handles(self) -> frozenset[str]:
         return frozenset({one.name for one in get_world().people} | {one.name for one in self.person})
-
-    @field_validator("styles")
-    @classmethod
-    def _require_style(cls, styles: tuple[Style, ...]) -> tuple[Style, ...]:
-        if not styles:
-            raise ValueError("it needs at least one style")
-        return styles
 
     @model_validator(mode="after")
     def _require_known_names(self) -> Self:

@@ -49,10 +49,10 @@ def print_report(screen: Console, done: EvaluationReport, *, each: bool, is_page
     language = detect_terminal_language()
     figures = format_figures(done.figures)
     screen.print(_build_group_table(done, language, list(figures) if is_page else SHOWN, has_bars=is_page))
-    for rows in (build_scenario_rows(done, language) if each else [], build_replay_rows(done, language)):
-        _print_rows(screen, rows)
-    for rows in (build_task_rows(done, language), build_slip_rows(done, language)):
-        _print_rows(screen, rows)
+    if each:
+        _print_rows(screen, build_scenario_rows(done, language))
+    for build in (build_replay_rows, build_task_rows, build_slip_rows):
+        _print_rows(screen, build(done, language))
     totals = Table(show_header=False, box=None, pad_edge=False)
     for name, figure in figures.items():
         totals.add_row(translate(f"evaluation.{name}", language), figure)

@@ -136,7 +136,7 @@ def test_a_mistake_is_named_with_its_place(subtests: pytest.Subtests) -> None:
         (HEAD + ACT + 'reply = [{ say = "a", tool = "b" }]', "reply 1: a reply is one of"),
         (HEAD + ACT + "reply = [{}]", "not none"),
         (HEAD + 'only = "script"\n' + ACT, 'it says only = "script" and has no [[reply]]'),
-        (HEAD + "styles = []\n" + ACT, "styles: it needs at least one style"),
+        (HEAD + "styles = []\n" + ACT, "styles: Tuple should have at least 1 item"),
         (HEAD + ACT + 'person = [{ name = "Bob", real_name = "Bob" }]', "person 1 name: String should match"),
         (HEAD + ACT + 'person = [{ name = "bob", real_name = "Bob", manager = "eve" }]', "person: there is nobody"),
         (HEAD + ACT + 'setting = { openai_api_key = "x" }', "setting openai_api_key"),

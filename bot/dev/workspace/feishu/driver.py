@@ -58,9 +58,9 @@ class FeishuDriver(FeishuActs, WorkspaceDriver):
         card = shown["card"] if shown else {"body": {}}
         cards = [card, *reversed(self.ws.old_cards.get(ts, []))] if force else [card]
         controls = [one for each in cards for one, _ in list_controls(each) if get_callback(one)]
-        named = (value, dump_value) if str(value).startswith("{") else (value, name_value)
+        name_whole = dump_value if str(value).startswith("{") else name_value
         fitting = [one for one in controls if name_action(get_callback(one)) == action_id]
-        exact = [one for one in fitting if value is None or one["tag"] != "button" or named[1](one) == value]
+        exact = [one for one in fitting if value is None or one["tag"] != "button" or name_whole(one) == value]
         if not (exact or force):
             raise WorkspaceError("action_not_found")
         found = exact[0] if exact else {"tag": "button"}

@@ -2,7 +2,7 @@
 
 import { button, h, icon } from "./dom.js";
 import { emojify, words } from "./emoji.js";
-import { choice, input, select, unknown } from "./inputs.js";
+import { choice, input, option, select, unknown } from "./inputs.js";
 import { markdown } from "./markdown.js";
 import { mention, mrkdwn } from "./mrkdwn.js";
 import { t, tokens } from "./words.js";
@@ -103,8 +103,6 @@ const ELEMENTS = {
 
 /** What is ticked here, by block and action: it stays while the message is rewritten, as on Slack. */
 const ticked = new Map();
-
-const option = (given) => ({ value: given.value, label: words(given.text) });
 
 function chooser(part, block, env, options) {
   const props = {

@@ -45,11 +45,9 @@ export const files = ({ files: list }) => (list?.length ? h("div", { class: "fil
 
 function shared({ id, title, name, alt_txt: alt, mimetype, type, size: bytes, is_external: external }) {
   if (external) return h("span", { class: "note" }, title);
-  const address = addressOf(id);
+  const address = `/local/file/${encodeURIComponent(id)}?${new URLSearchParams({ person: model.me.id })}`;
   if (!SHOWN.includes(mimetype) && type !== "image") {
     return h("a", { class: "file", href: address, download: name ?? title }, h("span", { class: "name", dir: "auto" }, title ?? name), h("span", { class: "note" }, size(bytes ?? 0)));
   }
   return h("a", { class: "picture", href: address, target: "_blank", rel: "noopener", title }, h("img", { src: address, alt: alt || title || name }));
 }
-
-export const addressOf = (id) => `/local/file/${encodeURIComponent(id)}?${new URLSearchParams({ person: model.me.id })}`;

@@ -67,6 +67,8 @@ function typed(type, part, at, extra) {
   return { node: control, read: () => ({ value: control.value || null }) };
 }
 
+export const option = ({ value, text }) => ({ value, label: words(text) });
+
 /** A menu. `options` = [{value, label}]; `first` is about the words that ask to choose. */
 export function select(part, props, options, chosen, first = {}) {
   const control = h(
@@ -139,8 +141,7 @@ const CONTROLS = {
     return { node: control, read: () => ({ selected_date: control.value || null }) };
   },
   static_select(part, at) {
-    const options = part.options.map((given) => ({ value: given.value, label: words(given.text) }));
-    const control = menu(part, at, options, (at.kept?.selected_option ?? part.initial_option)?.value);
+    const control = menu(part, at, part.options.map(option), (at.kept?.selected_option ?? part.initial_option)?.value);
     return { node: control, read: () => ({ selected_option: part.options.find(({ value }) => value === control.value) ?? null }) };
   },
   users_select(part, at) {
