@@ -128,24 +128,20 @@ class ScenarioActors:
         filled = {name: ids.get(text, text) for name, text in (form or {}).items()}
         told = CardPress(person, choice, value, card.text, is_entitled, filled)
         self.presses.append(told)
-        self._pressed, before = card, len(self.environment.driver.list_ephemerals(person))
+        driver, where, message = self.environment.driver, card.channel, card.message
+        self._pressed, before = card, len(driver.list_ephemerals(person))
         try:
-            where, ts = card.channel, str(card.message["ts"])
-            if person not in self.environment.driver.ws.state.rooms[where].members:
-                where, ts = await self._get_dm_message(person)
-            await self.environment.driver.click_button(person, where, ts, f"cs:{choice}", force=True, value=value)
+            if person not in driver.ws.state.rooms[where].members:
+                where = driver.get_dm_id(person)
+                if not (own := self.environment.list_bot_messages(where)):
+                    await driver.send_message(person, where, "help")
+                    own = await driver.wait_until(lambda: self.environment.list_bot_messages(where))
+                message = own[-1]
+            await driver.click_button(person, where, str(message["ts"]), f"cs:{choice}", force=True, value=value)
             if form:
                 await self._fill_dialog(person, told, before)
         except WorkspaceError as refused:
             self.problems.append(f"{person} could not press {choice}: {refused}")
-
-    async def _get_dm_message(self, person: str) -> tuple[str, str]:
-        """Return channel and ts of a message of the bot in the person's DM, to press from."""
-        channel = self.environment.driver.get_dm_id(person)
-        if not (own := self.environment.list_bot_messages(channel)):
-            await self.environment.driver.send_message(person, channel, "help")
-            own = await self.environment.driver.wait_until(lambda: self.environment.list_bot_messages(channel))
-        return channel, str(own[-1]["ts"])
 
     async def _fill_dialog(self, person: str, told: CardPress, told_before: int) -> None:
         driver = self.environment.driver

@@ -1,4 +1,4 @@
-"""What the page can do in a workspace that speaks Feishu."""
+"""The acts of the page in a workspace that speaks Feishu."""
 
 from __future__ import annotations
 
