@@ -122,11 +122,9 @@ def chat_post_ephemeral(ws: Workspace, args: MethodArguments) -> Json:
 
 
 def is_in_time_range(message: Json, args: MethodArguments) -> bool:
-    oldest, latest, ts = args.read_text("oldest"), args.read_text("latest"), message["ts"]
-    inclusive = args.read_flag("inclusive")
-    after = not oldest or float(ts) > float(oldest) or (inclusive and float(ts) == float(oldest))
-    before = not latest or float(ts) < float(latest) or (inclusive and float(ts) == float(latest))
-    return after and before
+    oldest, latest = args.read_text("oldest") or 0, args.read_text("latest") or "inf"
+    first, at, last = map(float, (oldest, message["ts"], latest))
+    return first <= at <= last if args.read_flag("inclusive") else first < at < last
 
 
 def build_message_page(messages: list[Json], args: MethodArguments) -> Json:

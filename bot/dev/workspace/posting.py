@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from copy import deepcopy
 
 from bot.dev.workspace.payloads import build_hidden_event, build_mention_event, build_message_event, drop_metadata
 from bot.dev.workspace.refused import WorkspaceError
+from bot.dev.workspace.validate import list_elements
 from bot.dev.workspace.workspace import Workspace
 from bot.dev.workspace.world import Json, WorkspaceRoom
 
@@ -18,21 +20,13 @@ def create_short_id() -> str:
 
 
 def fill_block_ids(blocks: list[Json]) -> list[Json]:
-    """Return the blocks, each with a block_id, and each interactive element with an action_id."""
-    return [fill_block_id(block) for block in blocks]
-
-
-def fill_block_id(block: Json) -> Json:
-    out = {**block, "block_id": block.get("block_id") or create_short_id()}
-    if block["type"] in ("actions", "context_actions"):
-        out["elements"] = [fill_action_id(element) for element in block["elements"]]
-    if isinstance(block.get("element"), dict):
-        out["element"] = fill_action_id(block["element"])
-    return out
-
-
-def fill_action_id(element: Json) -> Json:
-    return {**element, "action_id": element.get("action_id") or create_short_id()}
+    """Return a copy of the blocks, each with a block_id, and each interactive element with an action_id."""
+    filled = deepcopy(blocks)
+    for block in filled:
+        block["block_id"] = block.get("block_id") or create_short_id()
+        for element in list_elements(block):
+            element["action_id"] = element.get("action_id") or create_short_id()
+    return filled
 
 
 def get_message(ws: Workspace, channel: str, ts: str) -> Json:
