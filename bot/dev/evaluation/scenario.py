@@ -7,7 +7,6 @@ from __future__ import annotations
 import tomllib
 from datetime import date
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -276,10 +275,9 @@ def parse_scenario(name: str, text: str) -> Scenario:
 def read_scenarios(folder: Path | None = None) -> tuple[Scenario, ...]:
     """Read the scenarios of a folder, or the shipped ones, sorted by name. Raises ScenarioError, also if there are
     none."""
-    if folder is not None and not folder.is_dir():
+    folder = folder or Path(__file__).with_name("scenarios")
+    if not folder.is_dir():
         raise ScenarioError(f"{folder} is not a folder")
-    with resources.as_file(resources.files("bot.dev.evaluation")) as package:
-        files = sorted((folder or package / "scenarios").glob("*.toml"))
-        if not files:
-            raise ScenarioError(f"there is no scenario (*.toml) in {folder}")
-        return tuple(map(read_scenario, files))
+    if not (files := sorted(folder.glob("*.toml"))):
+        raise ScenarioError(f"there is no scenario (*.toml) in {folder}")
+    return tuple(map(read_scenario, files))

@@ -43,10 +43,9 @@ function drawn(tag, attributes, ...children) {
   return node;
 }
 
-const picture = (name, ...parts) => drawn("svg", { class: name, viewBox: "0 0 24 24", "aria-hidden": "true" }, ...parts);
-
 /** A line icon, decorative: whatever carries it has an accessible name of its own. */
-export const icon = (name) => picture("icon", drawn("path", { d: ICONS[name] }));
+export const icon = (name) =>
+  drawn("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, drawn("path", { d: ICONS[name] }));
 
 /** A button of this kind; `more` are further attributes. */
 export const button = (kind, onclick, more, ...face) => h("button", { type: "button", class: kind, onclick, ...more }, ...face);
@@ -57,15 +56,6 @@ export const iconButton = (name, label, onclick, kind = "quiet") => button(kind,
 /** A place where nothing stands yet: what will stand here, and how it comes here. */
 export const emptyPlace = (mark, title, words, kind = "empty") =>
   h("div", { class: kind }, icon(mark), h("h3", {}, title), h("p", {}, words));
-
-/** The mark of the product: a seal with a tick. */
-export const seal = () =>
-  picture(
-    "seal",
-    drawn("rect", { x: 1, y: 1, width: 22, height: 22, rx: 6.5 }),
-    drawn("rect", { x: 4, y: 4, width: 16, height: 16, rx: 3.5, class: "rim" }),
-    drawn("path", { d: "M8 12.3 11 15.3 16.3 9" }),
-  );
 
 /** Whether a box shows its end, or nearly. */
 export const atEnd = (box) => box.scrollHeight - box.scrollTop - box.clientHeight < 60;

@@ -1,7 +1,7 @@
 /* The frame around the talk: faces and languages on top, channels on the left, panes and the bar below. */
 
 import { everyone, setLocale } from "./act.js";
-import { button, fill, h, icon, rove, seal } from "./dom.js";
+import { button, fill, h, icon, rove } from "./dom.js";
 import { avatar } from "./messages.js";
 import { become, direct, go, HOME, keep, look, model, on } from "./model.js";
 import { seen } from "./mailbox.js";
@@ -152,7 +152,6 @@ function keys(event) {
 }
 
 export function start() {
-  fill($("seal"), seal());
   document.addEventListener("keydown", keys);
   rove($("tabs"), "[role=tab]");
   rove($("people"), "button");
