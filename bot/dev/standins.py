@@ -84,13 +84,8 @@ async def serve_stand_ins(options: StandInOptions) -> AsyncIterator[dict[str, st
         workspace = None
         if options.workspace:
             workspace = open_workspace(options, mailbox)
-            replaced = {
-                "workspace": f"a local stand-in for {options.chat.capitalize()}",
-                "model": "a rehearsal with rules, not a model" if options.model else "",
-                "mail": "a local mailbox; nothing leaves this machine" if options.mail else "",
-                "engine": options.engine,
-            }
-            workspace.standins = {name: note for name, note in replaced.items() if note}
+            replaced = {"workspace": True, "model": options.model, "mail": options.mail, "engine": options.engine}
+            workspace.standins = {name: one if isinstance(one, str) else "" for name, one in replaced.items() if one}
             app.add_routes(server.build_routes(workspace))
         address = await start_listening(stack, app, options.port)
         if mailbox:  # after the page: if Countersign runs already, the error names its own port

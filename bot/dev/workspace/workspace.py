@@ -137,7 +137,7 @@ class Workspace:
         self.address = ""
         """Address that serves this workspace, as `http://host:port`."""
         self.standins: dict[str, str] = {}
-        """Outside service that is replaced on this machine → what stands in for it. The page says so."""
+        """Outside service that is replaced on this machine → a note, where the page has no words of its own for it."""
         self.models: tuple[RealModel, ...] = ()
         self.lines: deque[Json] = deque(maxlen=200)
         """Latest 200 log lines."""
