@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 69_296,
-    "lines of the second platform": 5_893,
+    "product lines": 69_059,
+    "lines of the second platform": 5_826,
     "kernel lines": 14_571,
     "helpers used once, of 1,000 functions": 92,
     "helpers of three lines or fewer": 16,

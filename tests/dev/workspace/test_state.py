@@ -38,6 +38,18 @@ async def test_restart_keeps_everything_people_see(tmp_path: Path) -> None:
         assert await driver.send_message(ZHANG, DM_ZHANG, "later") > before[-1]["ts"]
 
 
+async def test_a_snapshot_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """Its rooms said besides whether another company reads them."""
+    first = Workspace(setup(), folder=tmp_path)
+    async with serve_workspace(first):
+        await Hands(first).send_message(ZHANG, GENERAL, "hello")
+    saved = json.loads(snapshot(tmp_path))
+    for room in saved["rooms"]:
+        room["is_ext_shared"] = False
+    (tmp_path / "workspace.json").write_text(json.dumps(saved), "utf-8")
+    assert Hands(Workspace(setup(), folder=tmp_path)).list_messages(GENERAL)[-1]["text"] == "hello"
+
+
 async def test_changes_are_on_disk_soon(tmp_path: Path) -> None:
     """Without a proper close, as after a kill."""
     ws = Workspace(setup(), folder=tmp_path)
