@@ -42,6 +42,7 @@ from bot.storage.preferences import Preferences, PreferenceStore
 
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-local-evaluation", "xapp-local-evaluation", "evaluation"
 OUTBOX = "cs:{wf}:outbox"
+DEMO = Path(server.__file__).parents[1] / "demo"
 LOOK_S = 0.02
 """Seconds between two looks for work that becomes due in a moment, or that lies in a lane without a holder."""
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -235,13 +236,9 @@ def _build_world(scenario: Scenario) -> World:
     return replace(demo, people=(*demo.people, *added))
 
 
-def _get_demo_path(name: str) -> Path:
-    return Path(server.__file__).parent.parent / "demo" / name
-
-
 def _write_directory_file(scenario: Scenario, folder: Path) -> Path:
     """Write the demo's directory file with the scenario's people added."""
-    text = _get_demo_path("directory.toml").read_text(encoding="utf-8")
+    text = (DEMO / "directory.toml").read_text(encoding="utf-8")
     for one in scenario.person:
         manager = f'manager = "{one.manager}@example.com"\n' if one.manager else ""
         text += f'\n[[person]]\nemail = "{one.name}@example.com"\ntitle = {json.dumps(one.title)}\n'
@@ -253,7 +250,7 @@ def _write_directory_file(scenario: Scenario, folder: Path) -> Path:
 
 def _write_handbook_folder(scenario: Scenario, folder: Path) -> Path:
     if not scenario.handbook:
-        return _get_demo_path("handbook")
+        return DEMO / "handbook"
     pages = folder / "handbook"
     pages.mkdir()
     for page in scenario.handbook:

@@ -54,7 +54,8 @@ class ScenarioScriptModel:
         """Take the next reply. The text style has one call in a reply, so several calls become one reply each."""
         one = self.script.pop(0)
         if self.style == "text" and one.calls:
-            one, *self.script[:0] = [ScenarioReply(calls=(call,)) for call in one.calls]
+            one, *others = [ScenarioReply(calls=(call,)) for call in one.calls]
+            self.script[:0] = others
         return one
 
 

@@ -46,7 +46,7 @@ class PageFeed:
             return
         frame = {"type": "changed", "what": change.what, "channel": change.channel}
         try:
-            self.frames.put_nowait({"type": "log", "line": change.line} if change.line else frame)
+            self.frames.put_nowait({"type": "log", "line": change.line} if change.line is not None else frame)
         except asyncio.QueueFull:
             self.behind = True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bot.dev.workspace.arguments import MethodArguments
 from bot.dev.workspace.feishu.acts import click_card
 from bot.dev.workspace.feishu.workspace import FeishuWorkspace
-from bot.dev.workspace.page_api import ACTS, Act, PageApi, build_plain_act, read_place
+from bot.dev.workspace.page_api import ACTS, Act, PageApi, build_plain_act, read_place, require_success
 from bot.dev.workspace.refused import WorkspaceError
 from bot.dev.workspace.world import Json
 
@@ -18,8 +18,10 @@ async def act_click(api: PageApi, args: MethodArguments) -> Json:
     if form is not None and not isinstance(form, dict):
         raise WorkspaceError("invalid_arguments")
     done = await click_card(api.ws, person, channel, ts, args.values.get("value"), form=form, name=name, **changed)
-    result = api.describe_result(args, done)
-    return result | ({"toast": done.answer["toast"]} if done.answer.get("toast") else {})
+    if done.error == "invalid_input":
+        return api.describe_result(args, done)
+    require_success(done)
+    return {"toast": done.answer["toast"]} if done.answer.get("toast") else {}
 
 
 FEISHU_ACTS: dict[str, Act] = {
