@@ -97,6 +97,8 @@ class CardApp:
         if short:
             shown = form(default_value=action["form_value"]["reason"])
             toast = {"type": "error", "content": "请看红字"}
+        if action["value"]["choice"] == "break":
+            shown = {"schema": "1.0"}
         return web.json_response({"toast": toast, "card": {"type": "raw", "data": shown}})
 
 
@@ -159,6 +161,14 @@ async def test_a_person_works_through_cards_of_feishu(app: CardApp, page: Opener
 
 
 @pytest.mark.slow
+async def test_a_card_that_feishu_refuses_after_a_press_is_told(app: CardApp, page: Opener) -> None:
+    async with page() as browser:
+        await app.post_card(card("请假申请", button("换成坏的", "break")))
+        await browser.click("#list .card button", "换成坏的")
+        await browser.find(".toast.error", "app_errors")
+        await browser.find("#list .card button", "换成坏的")
+
+
 async def test_people_and_topics_of_a_group_and_hostile_text_stays_text_in_cards(app: CardApp, page: Opener) -> None:
     hostile = f"{HOSTILE} <font color='x\"y'>z</font>" + "<font color=red>" * 500
     async with page() as browser:
