@@ -88,7 +88,7 @@ const separator = (label, kind) => h("div", { class: `separator ${kind}`, role: 
 
 /** A round face: the first character of a name on a colour of their own; the bot carries its seal. */
 export function avatar(person) {
-  if (person.is_bot) return h("span", { class: "avatar bot", "aria-hidden": "true" }, h("img", { src: "/page/icon.svg", alt: "" }));
+  if (person.is_bot) return h("span", { class: "avatar bot", "aria-hidden": "true" });
   const place = model.people.findIndex(({ id }) => id === person.id);
   return h("span", { class: "avatar", "data-tint": (place + 6) % 6, "aria-hidden": "true" }, [...(person.name ?? "?")][0]);
 }
