@@ -157,7 +157,8 @@ class ProcessDefinition(FrozenModel):
     @cached_property
     def initial_decisions(self) -> Mapping[str, str]:
         """The values of all decisions in conditions before any is made."""
-        return {format_decision_variable(node): "" for node in self.nodes}
+        tasks = [node.id for node in self.nodes.values() if node.kind is NodeKind.USER]
+        return {DECISION: "", **{format_decision_variable(task): "" for task in tasks}}
 
 
 def format_decision_variable(task: str) -> str:

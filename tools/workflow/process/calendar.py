@@ -14,12 +14,15 @@ from datetime import date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
 from itertools import groupby
+from typing import TypeAlias
 
 import chinese_calendar
 import holidays
 
 KNOWN_YEARS = range(min(chinese_calendar.holidays).year, max(chinese_calendar.holidays).year + 1)
 """China's years whose published holidays this version knows."""
+HalfDay: TypeAlias = tuple[date, str]
+"""A day, and its half: `am` or `pm`."""
 HALF = Decimal("0.5")
 DAY = timedelta(days=1)
 MAX_SPAN = 366
@@ -93,14 +96,13 @@ class WorkCalendar:
         days = list(self._list_day_shares(start, start_half, end, end_half))
         return WorkingTime(sum((d for _, d, _ in days), Decimal(0)), any(estimated for _, _, estimated in days))
 
-    def measure_gap(self, end: tuple[str, str], start: tuple[str, str]) -> Decimal:
+    def measure_gap(self, end: HalfDay, start: HalfDay) -> Decimal:
         """Working days between two half days, both excluded; 0 if they overlap."""
-        first, last = date.fromisoformat(end[0]), date.fromisoformat(start[0])
-        first, first_half = (first, "pm") if end[1] == "am" else (first + DAY, "am")
-        last, last_half = (last, "am") if start[1] == "pm" else (last - DAY, "pm")
-        return self.measure_working_time(first, first_half, last, last_half).working_days
+        first = (end[0], "pm") if end[1] == "am" else (end[0] + DAY, "am")
+        last = (start[0], "am") if start[1] == "pm" else (start[0] - DAY, "pm")
+        return self.measure_working_time(*first, *last).working_days
 
-    def find_end(self, start: date, start_half: str, days: Decimal) -> tuple[date, str] | None:
+    def find_end(self, start: date, start_half: str, days: Decimal) -> HalfDay | None:
         """The half day on which working time of this length ends, both included: the inverse of `measure_working_time`.
         None if it is more than `MAX_SPAN` days away. `days` is a multiple of 0.5 above 0."""
         remaining = days

@@ -37,6 +37,7 @@ from tools.workflow.process.earlier_requests import (
     apply_balance,
     apply_bounds,
     get_allowance,
+    get_span,
     reject_overlap,
 )
 from tools.workflow.process.form_input import attach_files, compute_length, find_file_errors, parse_form_input
@@ -247,10 +248,10 @@ def _derive_values(
 ) -> FilledForm:
     """The form with its length, numbers, balance, bounds and files; errors are added to `errors`. Unless it
     `is_complete`, values may still be to come."""
-    calendar, earlier_requests, span, length = context.calendar, context.earlier_requests, form.days, None
-    if span is not None and all(canonical[n] for n in (span.start, span.start_half, span.end, span.end_half)):
+    calendar, earlier_requests, length = context.calendar, context.earlier_requests, None
+    if form.days and (span := get_span(form.days, canonical)):
         try:
-            measured = compute_length(form, canonical, calendar)
+            measured = compute_length(form.days, *span, calendar)
             reject_overlap(form, canonical, earlier_requests)
             length = measured
         except ToolError as error:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from tools.languages import list_day_words
@@ -26,11 +27,11 @@ from tools.workflow.engine.state import (
     Status,
     format_decimal,
 )
-from tools.workflow.process.calendar import DAY, MAX_BREAK, WorkCalendar
+from tools.workflow.process.calendar import DAY, MAX_BREAK, HalfDay, WorkCalendar
 from tools.workflow.process.forms import DAYS, BalanceRule, DaySpan, Form, RollingLimit
 
-Span = tuple[tuple[str, str], tuple[str, str]]
-"""First and last half day, each as a day and a half."""
+Span: TypeAlias = tuple[HalfDay, HalfDay]
+"""First and last half day."""
 LEFT_PREFIX = "left_"
 """Prefix of a year in `FilledForm.numbers`: the days left in that year after this request."""
 
@@ -158,15 +159,13 @@ def get_span(days: DaySpan | None, values: Mapping[str, str]) -> Span | None:
     """The period of a form; None for a form, or an old version of one, without half days."""
     if days is None or not all(values.get(n) for n in (days.start, days.start_half, days.end, days.end_half)):
         return None
-    return (values[days.start], values[days.start_half]), (values[days.end], values[days.end_half])
+    first, last = (date.fromisoformat(values[name]) for name in (days.start, days.end))
+    return (first, values[days.start_half]), (last, values[days.end_half])
 
 
 def _count_days_by_year(days: DaySpan, filled: FilledForm, calendar: WorkCalendar) -> dict[int, Decimal]:
     span = get_span(days, filled.values)
-    if span is None:
-        return {}
-    (start, start_half), (end, end_half) = span
-    return calendar.count_days_by_year(date.fromisoformat(start), start_half, date.fromisoformat(end), end_half)
+    return calendar.count_days_by_year(*span[0], *span[1]) if span else {}
 
 
 COUNT_PREFIX = "count_"
@@ -201,18 +200,14 @@ def add_neighbours(form: Form, filled: FilledForm, calendar: WorkCalendar, earli
         last += 1
     if first == last:
         return filled
-    length = Decimal(0)
-    for (start, start_half), (end, end_half) in spans[first : last + 1]:
-        start_day, end_day = date.fromisoformat(start), date.fromisoformat(end)
-        length += calendar.measure_working_time(start_day, start_half, end_day, end_half).working_days
-    numbers = {DAYS: length, OWN_DAYS: filled.numbers[DAYS], NEIGHBOURS: Decimal(last - first)}
+    lengths = [calendar.measure_working_time(*start, *end).working_days for start, end in spans[first : last + 1]]
+    numbers = {DAYS: sum(lengths, Decimal(0)), OWN_DAYS: filled.numbers[DAYS], NEIGHBOURS: Decimal(last - first)}
     return filled.model_copy(update={"numbers": {**filled.numbers, **numbers}})
 
 
 def _is_near(one: Span, later: Span, gap: int, calendar: WorkCalendar) -> bool:
     end, start = one[1], later[0]
-    apart = date.fromisoformat(start[0]) - date.fromisoformat(end[0])
-    return apart <= MAX_BREAK * DAY and calendar.measure_gap(end, start) <= gap
+    return start[0] - end[0] <= MAX_BREAK * DAY and calendar.measure_gap(end, start) <= gap
 
 
 def get_submission_time(request: Request) -> datetime:

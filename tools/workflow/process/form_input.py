@@ -19,10 +19,11 @@ from tools.platform_ids import FILE_ID
 from tools.spec import AttachedFile, ToolError, raise_errors
 from tools.workflow.bpmn.expressions import Value
 from tools.workflow.engine.state import FilledForm, format_decimal
-from tools.workflow.process.calendar import MAX_SPAN, WorkCalendar, WorkingTime
+from tools.workflow.process.calendar import MAX_SPAN, HalfDay, WorkCalendar, WorkingTime
 from tools.workflow.process.forms import (
     DAYS,
     MAX_FILES,
+    DaySpan,
     FieldKind,
     Form,
     FormField,
@@ -94,24 +95,21 @@ def parse_form_input(
     return fill_end_date(form, parsed, days, calendar)
 
 
-def compute_length(form: Form, values: Mapping[str, str], calendar: WorkCalendar) -> WorkingTime | None:
-    """Working days of canonical values; None for a process without days. Raises `ToolError`."""
-    if form.days is None:
-        return None
-    start, end = values[form.days.start], values[form.days.end]
-    start_half, end_half = values[form.days.start_half], values[form.days.end_half]
-    last, first_words, last_words = form.days.end, list_day_words(start), list_day_words(end)
-    if (end, end_half) < (start, start_half):
-        message = f"{last} is before {form.days.start}"
-        raise ToolError("end_before_start", message, needs_person=True, field=last, start=first_words, end=last_words)
-    if (date.fromisoformat(end) - date.fromisoformat(start)).days > MAX_SPAN:
-        raise ToolError("span_too_long", f"at most {MAX_SPAN} days from first to last", field=last, days=MAX_SPAN)
-    length = calendar.measure_working_time(date.fromisoformat(start), start_half, date.fromisoformat(end), end_half)
+def compute_length(days: DaySpan, first: HalfDay, last: HalfDay, calendar: WorkCalendar) -> WorkingTime:
+    """Working days from one half day to another, both included. Raises `ToolError`."""
+    field, start, end = days.end, first[0], last[0]
+    first_words, last_words = list_day_words(start), list_day_words(end)
+    if last < first:
+        message = f"{field} is before {days.start}"
+        raise ToolError("end_before_start", message, needs_person=True, field=field, start=first_words, end=last_words)
+    if (end - start).days > MAX_SPAN:
+        raise ToolError("span_too_long", f"at most {MAX_SPAN} days from first to last", field=field, days=MAX_SPAN)
+    length = calendar.measure_working_time(*first, *last)
     if length.working_days <= 0:
         message = f"{start} to {end} has no working day: weekend or holiday"
         if length.is_estimated:
-            raise ToolError("zero_days_estimated", message, field=last, start=first_words, end=last_words)
-        raise ToolError("zero_days", message, field=last, start=first_words, end=last_words)
+            raise ToolError("zero_days_estimated", message, field=field, start=first_words, end=last_words)
+        raise ToolError("zero_days", message, field=field, start=first_words, end=last_words)
     return length
 
 

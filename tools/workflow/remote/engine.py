@@ -26,7 +26,7 @@ from typing import NoReturn, TypeVar
 from tools.ports import Directory
 from tools.spec import EffectUnknownError, ToolError
 from tools.workflow.bpmn.assignees import format_seat_variables
-from tools.workflow.bpmn.graph import DECISION, INITIATOR, NodeKind, ProcessDefinition, format_decision_variable
+from tools.workflow.bpmn.graph import DECISION, INITIATOR, format_decision_variable
 from tools.workflow.engine.authority import can_be_asked, reject_unseen_form, require_task
 from tools.workflow.engine.commands import (
     AboutTask,
@@ -447,7 +447,7 @@ class RemoteEngine(RequestReader):
         JUEL compares text letter by letter. A double keeps the order of decimals of up to 15 digits; longer ones are
         refused. The record has the exact text of everything, which is what people see. Raises `ToolError`
         `not_remote`, and `no_engine_user`."""
-        variables: dict[str, VariableValue] = {**filled.values, **build_initial_decisions(process.definition)}
+        variables: dict[str, VariableValue] = {**filled.values, **process.definition.initial_decisions}
         for name, number in filled.numbers.items():
             variables[name] = float(number)
             if Decimal(repr(float(number))) != number:
@@ -481,18 +481,12 @@ def is_at_rest(request: Request) -> bool:
     return bool(request.open_tasks) or not request.is_running
 
 
-def build_initial_decisions(definition: ProcessDefinition) -> dict[str, VariableValue]:
-    """The variables `decision`, and `decision_<task>` for all tasks, without any decision."""
-    tasks = [node for node in definition.nodes.values() if node.kind is NodeKind.USER]
-    return {DECISION: "", **{format_decision_variable(task.id): "" for task in tasks}}
-
-
 def build_decision_corrections(remote_request: RemoteRequest) -> dict[str, VariableValue]:
     """Variables of decisions that are out of date in the engine. The next decision corrects them. A return,
     which forgets some, thus needs no write that would remain if the return is refused. Correct values are left alone,
     because others may be deciding meanwhile."""
-    counts = build_initial_decisions(remote_request.process.definition)
-    counts |= {format_decision_variable(node): decision for node, decision in remote_request.request.decisions.items()}
+    decided = {format_decision_variable(node): made for node, made in remote_request.request.decisions.items()}
+    counts = {**remote_request.process.definition.initial_decisions, **decided}
     variables = remote_request.instance.variables
     return {name: value for name, value in counts.items() if (variables.get(name) or "") != value}
 
