@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
@@ -186,12 +185,6 @@ class OptionalFeature:
         self._unavailable_until, self._logged_code = self._clock() + UNAVAILABLE_S, code
 
 
-@dataclass(frozen=True, slots=True)
-class CachedReaders:
-    readers: ChannelReaders
-    expires_s: float
-
-
 class CachingReaderClassifier:
     """Implements `bot.chat.messages.ReaderClassifier`. An unknown answer (a missing scope, too many members, a failed
     call) counts as outside, and the bot then only points to DMs. `has_only_insiders` tells of a channel whether every
@@ -201,7 +194,8 @@ class CachingReaderClassifier:
         self, has_only_insiders: Callable[[str], Awaitable[bool]], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._has_only_insiders, self._clock = has_only_insiders, clock
-        self._found: dict[str, CachedReaders] = {}
+        self._found: dict[str, tuple[ChannelReaders, float]] = {}
+        """Channel → its readers, and until when they count."""
         self._looking = WeakValueDictionary[str, asyncio.Lock]()
 
     def note_changed_place(self, channel: str) -> None:
@@ -216,12 +210,12 @@ class CachingReaderClassifier:
             return ChannelReaders.OUTSIDE
         async with self._looking.setdefault(place.channel, asyncio.Lock()):
             found = self._found.get(place.channel)
-            if found is not None and found.expires_s >= self._clock():
-                return found.readers
+            if found is not None and found[1] >= self._clock():
+                return found[0]
             readers, cached_s = ChannelReaders.OUTSIDE, CACHE_S
             if len(self._found) >= PLACES_MAX:
                 self._found.clear()
-            unclear = self._found[place.channel] = CachedReaders(readers, self._clock())
+            unclear = self._found[place.channel] = readers, self._clock()
             try:
                 if await self._has_only_insiders(place.channel):
                     readers = ChannelReaders.INSIDE
@@ -232,7 +226,7 @@ class CachingReaderClassifier:
                 cached_s = FAILURE_CACHE_S
             if self._found.get(place.channel) is not unclear:  # the place has changed meanwhile
                 return ChannelReaders.OUTSIDE
-            self._found[place.channel] = CachedReaders(readers, self._clock() + cached_s)
+            self._found[place.channel] = readers, self._clock() + cached_s
             return readers
 
 

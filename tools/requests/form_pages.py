@@ -26,7 +26,6 @@ class FormTooLongError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FormPage:
-    process: Process
     fields: tuple[DialogField, ...]
     is_followed: bool
     """Whether the next page has needed fields."""
@@ -65,7 +64,6 @@ async def build_form_page(
         required = shown.required or (preview is not None and _is_input_needed(process, field, preview))
         fields.append(shown.model_copy(update={"name": field.name, "required": required}))
     return FormPage(
-        process=process,
         fields=tuple(fields),
         is_followed=any(f in needed for f in left),
         has_more=bool(left) and not any(f in needed for f in left),

@@ -55,7 +55,7 @@ def area(text: Element) -> Box:
 
 def refused(bpmn: bytes, font: Path | None = None) -> str:
     with pytest.raises(ToolError) as error:
-        render_png(bpmn, [], [], "zh", font)
+        render_png(bpmn, frozenset(), frozenset(), "zh", font or FONT)
     return error.value.code
 
 
@@ -125,10 +125,10 @@ async def test_every_shipped_process_is_painted_and_the_same_picture_once_and_ch
     one, other = await render_picture(small("审"), [], [], "en"), await render_picture(small("批"), [], [], "en")
     assert one.startswith(PNG) and other.startswith(PNG) and one != other
     for bpmn in SHIPPED.values():
-        assert render_png(bpmn, TAKEN, ["first_level"], "zh").startswith(PNG)
-    first = render_png(small("审批"), ["t", "u"], [], "zh")
-    assert render_png(small("审批"), ("u", "t"), set(), "zh") is first
-    assert render_png(small("审批"), [], ["t"], "zh") != first
+        assert (await render_picture(bpmn, TAKEN, ["first_level"], "zh")).startswith(PNG)
+    first = await render_picture(small("审批"), ["t", "u"], [], "zh")
+    assert await render_picture(small("审批"), ("u", "t"), set(), "zh") is first
+    assert await render_picture(small("审批"), [], ["t"], "zh") != first
     assert FONT
     with pytest.raises(ToolError) as error:
         rasterize_svg("no picture at all", FONT, 1)

@@ -24,23 +24,14 @@ CACHE_SIZE = 32
 
 async def render_picture(bpmn: bytes, done: Collection[str], active: Collection[str], language: str) -> bytes:
     """Run `render_png` in a separate thread."""
-    return await asyncio.to_thread(render_png, bpmn, done, active, language)
-
-
-def render_png(
-    bpmn: bytes, done: Collection[str], active: Collection[str], language: str, font: Path | None = None
-) -> bytes:
-    """The process as PNG. `done` has the ids of the visited nodes and flows, `active` those of the current ones.
-    `language` (`zh`, `en`) is the language of the legend. Takes about 0.3 s; a cached picture takes no time. `font`
-    replaces `find_font_file()`. Raises `ToolError`: `no_diagram`; `no_font` if a name would be unreadable; `no_picture`
-    if the renderer fails."""
-    return _render_cached_png(bpmn, frozenset(done), frozenset(active), language, font or find_font_file())
+    return await asyncio.to_thread(render_png, bpmn, frozenset(done), frozenset(active), language, find_font_file())
 
 
 @lru_cache(maxsize=CACHE_SIZE)
-def _render_cached_png(
-    bpmn: bytes, done: frozenset[str], active: frozenset[str], language: str, font: Path | None
-) -> bytes:
+def render_png(bpmn: bytes, done: frozenset[str], active: frozenset[str], language: str, font: Path | None) -> bytes:
+    """The process as PNG. `done` has the ids of the visited nodes and flows, `active` those of the current ones.
+    `language` (`zh`, `en`) is the language of the legend. Takes about 0.3 s; a cached picture takes no time. Raises
+    `ToolError`: `no_diagram`; `no_font` if a name would be unreadable; `no_picture` if the renderer fails."""
     drawing = draw_diagram(read_diagram(bpmn), done, active, language)
     if font is None or not font.is_file():
         raise ToolError("no_font", "the font with Chinese characters is not installed, so there is no picture")

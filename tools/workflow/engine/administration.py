@@ -51,17 +51,14 @@ async def list_process_versions(store: RedisStore, shipped: Sequence[Process]) -
             process = await known_versions.load_process(version)
         except InvalidDefinitionError as refused:
             error = str(refused)
-        is_ours, is_deployed = shipped_versions.get(key) == version, deployments.get(key) == version
-        current = deployments.get(key, shipped_versions.get(key)) == version
-        count = running[key, version]
         versions.append(
             ProcessVersion(
                 key=key,
                 version=version,
-                is_shipped=is_ours,
-                is_deployed=is_deployed,
-                is_current=current,
-                running_requests=count,
+                is_shipped=shipped_versions.get(key) == version,
+                is_deployed=deployments.get(key) == version,
+                is_current=deployments.get(key, shipped_versions.get(key)) == version,
+                running_requests=running[key, version],
                 process=process,
                 error=error,
             )
