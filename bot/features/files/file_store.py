@@ -1,14 +1,7 @@
 """The files that people have sent: a record of each in Redis, its bytes in a separate store.
 
-The records share the hash tag `{files}` and name the workspace:
-
-=======================================  ==========================================================================
-`cs:{files}:<team>:file:<person>:<id>`   `FileRecord` as JSON, by sender: nobody can name somebody else's file
-`cs:{files}:<team>:kept`                 sorted set: `<person>:<id>` → when the file was kept (ms)
-`cs:{files}:<team>:unused`               sorted set as `kept`, of files that may be on no request
-`cs:{files}:<team>:day:<person>:<day>`   hash: id → bytes of each file sent on that day (UTC), kept for two days
-`cs:{files}:<team>:bytes:<sha256>`       set: the records with these bytes; the last record takes the bytes with it
-=======================================  =========================================================================="""
+All keys share the hash tag `{files}` and name the workspace; `bot/README.md` lists them. A record's key names the
+sender, so nobody can name somebody else's file."""
 
 from __future__ import annotations
 

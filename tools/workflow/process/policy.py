@@ -3,14 +3,7 @@
 The first row that applies counts, and in it the first selector that names a possible decider. A person field accepts
 only these people. With `others = "flagged"`, a row also accepts others, and the card says so.
 
-=========================  ==========================================================================
-`manager`                  the author's manager
-`manager of approver`      the manager of the person in a field or a level; also `manager of manager`
-`role hr`                  every holder of the role
-`person lisi@example.com`  one person, by e-mail address
-`field handover`           the person in a field or a level; `handover` alone means the same
-=========================  ==========================================================================
-"""
+`tools/README.md` lists the selectors."""
 
 from __future__ import annotations
 
@@ -44,7 +37,7 @@ PeopleResolver: TypeAlias = Callable[[str], Sequence[str]]
 
 
 class PeopleSelector(FrozenModel):
-    """A selector in the words of the table above."""
+    """A selector, in one of the spellings of `SELECTORS`; the name of a field or a level alone means it too."""
 
     kind: Literal["manager", "role", "person", "field"]
     name: str = ""

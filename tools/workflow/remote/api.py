@@ -239,7 +239,7 @@ class EngineApi(Protocol):
         task. Not for a shared step, which would lose its votes."""
         return item
 
-    async def delete_instance(self, instance: str, reason: str) -> None: ...
+    async def delete_instance(self, instance: str) -> None: ...
 
     async def lock_external_tasks(
         self, topics: Sequence[str], instance: ProcessInstance | None = None

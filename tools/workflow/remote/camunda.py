@@ -91,8 +91,7 @@ class CamundaApi(EngineApi):
         body = {"instructions": [begin, end, *others], "annotation": "return"}
         await self._rest.write("POST", "process-instance", item.instance, "modification", body=body)
 
-    async def delete_instance(self, instance: str, reason: str) -> None:
-        """Delete an instance. The API takes no reason; our record has it."""
+    async def delete_instance(self, instance: str) -> None:
         await self._rest.write("DELETE", "process-instance", instance)
 
     @reject_unreadable

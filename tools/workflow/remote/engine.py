@@ -433,7 +433,7 @@ class RemoteEngine(RequestReader):
                 await self._api.assign_task(item, user)
             case WithdrawCommand():
                 await self._api.set_variables(found.instance.id, written)
-                await self._api.delete_instance(found.instance.id, "withdrawn")
+                await self._api.delete_instance(found.instance.id)
             case UrgeCommand() | CommentCommand() | CcCommand():
                 await self._api.set_variables(found.instance.id, written)
         return written

@@ -95,8 +95,8 @@ class FlowableApi(EngineApi):
         body = {"cancelActivityIds": [node], "startActivityIds": [to]}
         await self._rest.write("POST", "runtime", "executions", execution, "change-state", body=body)
 
-    async def delete_instance(self, instance: str, reason: str) -> None:
-        await self._rest.write("DELETE", "runtime", "process-instances", instance, query={"deleteReason": reason})
+    async def delete_instance(self, instance: str) -> None:
+        await self._rest.write("DELETE", "runtime", "process-instances", instance, query={"deleteReason": "withdrawn"})
 
     @reject_unreadable
     async def lock_external_tasks(

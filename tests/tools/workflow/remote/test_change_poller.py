@@ -72,7 +72,7 @@ async def test_a_transferred_task_s_card_goes_to_whoever_has_it_also_when_it_was
     assert await world.told() == [], "not yet: the engine was looked at just now"
     world.seconds += 11
     assert await world.told() == ["task_closed U3 transferred", "assigned U2"]
-    await world.api.delete_instance((await world.get_instance("L-0001")).id, "an administrator")
+    await world.api.delete_instance((await world.get_instance("L-0001")).id)
     world.seconds += 11
     assert await world.told() == ["task_closed U2 withdrawn", "ended U1 withdrawn"], "nobody's doing: on its own page"
 

@@ -148,7 +148,7 @@ async def test_service_tasks_of_other_programs_are_left_alone_also_beside_ours(w
     await tick(world, 2)
     assert sorted(await world.told()) == ["mail U1", "told U3"]
     assert not await world.api.lock_external_tasks(["cc", "mail"]), "and they are never given to us"
-    await world.api.delete_instance(foreign, "over")
+    await world.api.delete_instance(foreign)
 
 
 async def test_a_request_that_cannot_be_read_stops_no_other_s_service_task_nor_anybody_s_command(
