@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from bot.agent.formats.reply_text import cut_out_object
 from bot.agent.model import MeteredModel, Model, ModelReply
 from bot.agent.prompt import dump_message, escape_tags, quote_name
 from bot.approvals.delivery import update_copies
@@ -165,12 +166,9 @@ async def request_suggestion(
 
 
 def parse_suggestion(reply: ModelReply) -> Suggestion | None:
-    """The suggestion in a reply. None if the reply was cut off, calls a tool or is no such object."""
-    start, end = reply.text.find("{"), reply.text.rfind("}")
-    if reply.calls or reply.finish == "length" or not 0 <= start < end:
-        return None
+    """The suggestion in a reply. None if the reply is incomplete or no such object."""
     try:
-        return Suggestion.model_validate_json(reply.text[start : end + 1])
+        return Suggestion.model_validate_json(cut_out_object(reply))
     except ValidationError:
         log.info("advice.malformed")
         return None

@@ -198,12 +198,15 @@ async def test_of_a_long_handbook_only_so_much_is_sent_and_one_that_cannot_be_re
 async def test_its_answer_is_a_recommendation_with_reasons_and_anything_else_is_no_advice() -> None:
     assert (await drafted(ModelReply(FINE)))[:2] == ("reject", "month end · too long")
     assert (await drafted(ModelReply(f"```json\n{FINE}\n```")))[0] == "reject"
+    thought = '<think>{"recommendation": "approve"} is too kind.</think>'
+    assert (await drafted(ModelReply(thought + FINE)))[0] == "reject"
     reasons = ("[]", '"x"', "null")
     others = [
         *map(ModelReply, ("", "Approve!", "}{", '{"recommendation": "approve"}')),
         *(ModelReply(f'{{"recommendation": "approve", "reasons": {one}}}') for one in reasons),
         ModelReply('{"recommendation": "decide", "reasons": ["x"]}'),
-        ModelReply(FINE, finish="length"),
+        *(ModelReply(FINE, finish=why) for why in ("length", "content_filter")),
+        ModelReply(f"<think>{FINE}"),
         ModelReply(FINE, calls=(RawToolCall("c", "decide_task", "{}"),)),
     ]
     assert [reply for reply in others if parse_suggestion(reply) is not None] == []

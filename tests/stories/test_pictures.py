@@ -137,4 +137,5 @@ def test_a_reading_has_four_short_values_and_nothing_else() -> None:
     for text in ("", "no", "[1]", "{", '{"amount": {"a": 1}}', '{"amount": true}', '{"amount": "-5"}', '{"amount": 0}'):
         assert parse_reading(ModelReply(text=text)) == {}, text
     assert parse_reading(ModelReply(text=f"Here: {json.dumps(READ)}.")) == READ
+    assert parse_reading(ModelReply(text=f'<think>{{"amount": "1"}}?</think>{json.dumps(READ)}')) == READ
     assert parse_reading(calls(("send_email", {}))) == {}

@@ -141,6 +141,15 @@ def read_reply_text(reply: ModelReply, ends: re.Pattern[str]) -> str | Decision:
     return text
 
 
+def cut_out_object(reply: ModelReply) -> str:
+    """Cut the JSON object out of a reply to a question for one. Return an empty text if the reply was cut off or
+    withheld, or calls a tool. The thinking may have objects too, so it is left out."""
+    if reply.calls or reply.refusal or reply.finish in ("length", "content_filter"):
+        return ""
+    text = strip_thinking(reply.text) or ""
+    return text[text.find("{") : text.rfind("}") + 1]
+
+
 def cut_first_sentence(text: str) -> str:
     """Return the first sentence, on one line."""
     first = next((one for one in _END.split(text) if one.strip()), "")

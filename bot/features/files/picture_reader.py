@@ -12,6 +12,7 @@ import re
 from datetime import date
 from typing import Any
 
+from bot.agent.formats.reply_text import cut_out_object
 from bot.agent.model import ModelReply
 from bot.core import logs
 from bot.core.errors import ModelRejectedError, ModelUnavailableError
@@ -64,11 +65,8 @@ async def read_picture(core: Core, person: str, content: bytes, media: str) -> t
 
 def parse_reading(reply: ModelReply) -> dict[str, str]:
     """Return the values that have the expected shapes. Everything else is dropped."""
-    start, end = reply.text.find("{"), reply.text.rfind("}")
-    if reply.calls or reply.finish == "length" or not 0 <= start < end:
-        return {}
     try:
-        found: dict[str, Any] = json.loads(reply.text[start : end + 1])
+        found: dict[str, Any] = json.loads(cut_out_object(reply))
     except (ValueError, RecursionError):
         return {}
     amount, currency, day, merchant = (

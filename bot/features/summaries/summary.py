@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from bot.agent import prompt
-from bot.agent.formats.reply_text import strip_thinking
+from bot.agent.formats.reply_text import cut_out_object
 from bot.agent.model import Model, ModelReply
 from bot.agent.request_numbers import normalize_text
 from bot.core.errors import ChatError, ModelRejectedError, ModelUnavailableError
@@ -213,13 +213,10 @@ def select_newest_lines(lines: Sequence[str], tokens: int) -> list[str]:
 
 
 def parse_summary_lines(reply: ModelReply) -> list[str] | None:
-    """Parse the lines in a reply, each bounded and without line breaks. Return None if the reply was cut off or
-    withheld, calls a tool, or holds no valid lines."""
-    if reply.calls or reply.refusal or reply.finish in ("length", "content_filter"):
-        return None
-    text = strip_thinking(reply.text) or ""
+    """Parse the lines in a reply, each bounded and without line breaks. Return None if the reply is incomplete or holds
+    no valid lines."""
     try:
-        parsed = SummaryLines.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
+        parsed = SummaryLines.model_validate_json(cut_out_object(reply))
     except ValidationError:
         return None
     return [" ".join(line.split()).removeprefix("- ")[:MAX_LINE] for line in parsed.lines]
