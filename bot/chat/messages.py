@@ -185,6 +185,10 @@ class NamedPeople:
     """The sentence that names the people. If empty, only their names are shown."""
 
 
+LabelledValue: TypeAlias = tuple[str, str | NamedPeople]
+"""(label, value)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A point in time, which the platform shows in its reader's own way."""
@@ -222,7 +226,7 @@ class Card:
     """A card in the reader's language. Code has chosen every word."""
 
     title: str
-    facts: tuple[tuple[str, str | NamedPeople], ...] = ()
+    facts: tuple[LabelledValue, ...] = ()
     body: str = ""
     buttons: tuple[Button, ...] = ()
     footer: str | RichText = ""
@@ -324,7 +328,7 @@ class Dialog:
     """The objection, shown above everything else."""
     matter: str = ""
     """The subject of the decision, as a statement."""
-    about: tuple[tuple[str, str | NamedPeople], ...] = ()
+    about: tuple[LabelledValue, ...] = ()
     """The facts of the decision: who, what, how long."""
     more: str = ""
     """Label of the button that leads to further fields, if not all fit on one page."""

@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from aiohttp import ClientConnectionError, web
 
+from bot.chat.platform import IngressGate
+from bot.core import metrics
 from bot.core.errors import SettingsError
+from bot.platforms.shared import DRAIN_S
 
 BODY_S, FIRST_S = 5.0, 1.0
 """Time limits for a body and for its first segment (s). A platform sends the first segment with the headers, and waits
 three seconds for its answer."""
-DRAIN_S = 3.0
-"""How long a platform waits for its answer (s). A shutdown need not wait longer."""
+SKEW_S = 300
+"""Most seconds between a platform's clock and ours, against replayed requests: Slack's own advice. Feishu signs
+an event anew that it sends again."""
 HEADERS_S = 10.0
 """Time limit for the headers of each request of a connection (s)."""
 BODY_MAX, SMALL_MAX = 1_048_576, 65_536
@@ -71,6 +75,17 @@ class BodyReader:
                 timer.cancel()
                 if place in self._large:
                     self._large.remove(place)
+
+
+@contextmanager
+def admit_request(gate: IngressGate) -> Iterator[metrics.Outcome]:
+    """Let a verified request through the gate, and time its acknowledgement."""
+    gate.begin_event()
+    try:
+        with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="acknowledged", kind="http") as ended:
+            yield ended
+    finally:
+        gate.end_event()
 
 
 def build_closing_response(status: int) -> web.Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -47,6 +48,14 @@ MAX_QUOTES, MAX_QUOTE = 10, 4_000
 """Most forwarded messages that are read, and most characters of one."""
 UNAVAILABLE_S = 600.0
 """How long an optional feature is not used after the platform has refused it (s)."""
+DRAIN_S = 3.0
+"""How long a platform waits for an acknowledgement before it sends the event again (s). A shutdown need not wait
+longer."""
+BURST = 4
+"""Posts at once in one channel after a pause."""
+VALUE_MAX, MAX_TICKS = 60_000, 100
+"""Longest value of a form that is read, in characters, and most ticks. No field takes nearly as much, so a longer value
+is refused as too long."""
 FORGET_S = 5.0
 """How late a caller may ask again before its turn is given away, because another process has taken over its work
 (s)."""
@@ -284,6 +293,15 @@ def find_value(payload: object, *names: str) -> Any:
 def list_mappings(value: object) -> list[Mapping[str, Any]]:
     """List the objects of a list in a payload. Anything else has none."""
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+def cut_out_mentions(text: str, mentions: Iterable[re.Match[str]]) -> str:
+    """Cut the bot's own mentions out of a text. The blanks around them go too."""
+    pieces, at = list[str](), 0
+    for one in mentions:
+        pieces.append(text[at : one.start()].strip())
+        at = one.end()
+    return " ".join([*pieces, text[at:].strip()]) if pieces else text
 
 
 # Forwarded messages

@@ -15,7 +15,7 @@ from jsonschema import Draft7Validator
 
 from bot.app.settings import Settings
 from bot.core.timing import Timing
-from bot.platforms.slack.app import DRAIN_S
+from bot.platforms.shared import DRAIN_S
 from bot.queue import worker
 
 CHART = Path(__file__).parents[2] / "deploy" / "chart"

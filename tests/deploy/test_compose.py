@@ -17,7 +17,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 from bot.app.setting_names import find_wrong_names, read_env_file
 from bot.app.settings import Settings
 from bot.core.timing import Timing
-from bot.platforms.slack.app import DRAIN_S
+from bot.platforms.shared import DRAIN_S
 from bot.queue import worker
 from bot.queue.keys import Keys
 from bot.redis.check import check_redis

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.timing import Timing
-from bot.platforms.slack.app import DRAIN_S
+from bot.platforms.shared import DRAIN_S
 from bot.queue import worker
 
 UNIT = Path(__file__).parents[2] / "deploy" / "countersign.service"

@@ -21,17 +21,14 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.padding import PKCS7
 
 from bot.chat.platform import IngressGate
-from bot.core import logs, metrics
+from bot.core import logs
 from bot.platforms.feishu.connection import Handle, handle_payload
-from bot.platforms.http_mode import BODY_MAX, BodyReader, build_closing_response
+from bot.platforms.http_mode import BODY_MAX, SKEW_S, BodyReader, admit_request, build_closing_response
 from bot.platforms.shared import find_value, parse_object
 
 log = logs.get_logger(__name__)
 
 PATH = "/feishu/events"
-SKEW_S = 300
-"""Most seconds between Feishu's clock and ours, against replayed requests. Feishu signs an event anew that it sends
-again."""
 CHALLENGE_MAX = 2_048
 """Most bytes of a check of the address."""
 _BLOCK = 16
@@ -52,14 +49,10 @@ def build_callback_app(handle: Handle, encrypt_key: str, token: str, gate: Ingre
             return payload
         if payload.get("type") == "url_verification":
             return web.json_response({"challenge": str(payload.get("challenge"))[:CHALLENGE_MAX]})
-        gate.begin_event()
-        try:
-            with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="acknowledged", kind="http") as ended:
-                status, answer = await handle_payload(handle, payload)
-                ended.name = "acknowledged" if status == 200 else "failed"
-                return web.json_response(answer or {}, status=200 if status == 200 else 503)
-        finally:
-            gate.end_event()
+        with admit_request(gate) as ended:
+            status, answer = await handle_payload(handle, payload)
+            ended.name = "acknowledged" if status == 200 else "failed"
+            return web.json_response(answer or {}, status=200 if status == 200 else 503)
 
     application = web.Application(client_max_size=BODY_MAX)
     application.router.add_post(PATH, receive)

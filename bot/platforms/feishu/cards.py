@@ -17,6 +17,7 @@ from bot.chat.messages import (
     Button,
     Card,
     HomeButton,
+    LabelledValue,
     Moment,
     NamedPeople,
     NamedPerson,
@@ -45,8 +46,6 @@ from tools.characters import show_invisible, split_text
 
 Element: TypeAlias = dict[str, Any]
 """A part of a card, or a whole one."""
-LabelledValue: TypeAlias = tuple[str, str | NamedPeople]
-"""(label, value)."""
 
 MAX_BYTES = 28_000
 """Most bytes of a request with a card. Feishu takes 30 KB."""

@@ -23,7 +23,7 @@ from bot.platforms.feishu.directory import list_people_to_pick
 from bot.platforms.feishu.presses import PressDesk
 from bot.platforms.feishu.sent_cards import SentCard, SentCards
 from bot.platforms.feishu.typing_sign import TypingSigns
-from bot.platforms.shared import LocalRateLimiter, SharedRateLimiter, find_value, parse_object, remember
+from bot.platforms.shared import BURST, LocalRateLimiter, SharedRateLimiter, find_value, parse_object, remember
 
 log = logs.get_logger(__name__)
 
@@ -31,8 +31,6 @@ NO_TOPICS = "230071"
 """Refusal of a reply as a topic: the group has none."""
 NO_ROOT_CODES = GONE_CODES | {"230019", "99992354"}
 """Refusals of a reply: the first message was recalled, or Feishu knows neither it nor its topic."""
-BURST = 4
-"""Posts at once in one chat after a pause."""
 APP_MS, APP_BURST = 20, 25
 """Rate of all calls that send messages: 50 a second for an app."""
 UPDATE_MS, UPDATE_BURST = 200, 3

@@ -26,7 +26,7 @@ from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, ChatRefusedError, ChatUnavailableError, SettingsError, StoreUnavailableError
 from bot.platforms.feishu.client import UNREACHABLE, FeishuClient
 from bot.platforms.feishu.frames import CONTROL, DATA, Frame, FrameError, decode_frame, encode_frame
-from bot.platforms.shared import find_value, is_outage, parse_object
+from bot.platforms.shared import DRAIN_S, find_value, is_outage, parse_object
 from tools.local_host import is_local_host
 
 log = logs.get_logger(__name__)
@@ -46,8 +46,6 @@ PING_S, PING_MIN_S, PING_MAX_S = 120.0, 1.0, 300.0
 """Time between two pings, until Feishu says otherwise, and between which bounds it may (s)."""
 FIRST_MAX_S, AGAIN_MAX_S = 5.0, 60.0
 """Longest pause before the first and before later tries to connect again (s), whatever Feishu says."""
-DRAIN_S = 3.0
-"""How long Feishu waits for an acknowledgement (s). A shutdown need not wait longer."""
 CLOSE_S = 1.0
 """How long a closing handshake may take (s)."""
 FRAME_MAX, PARTS_MAX = 1_048_576, 256

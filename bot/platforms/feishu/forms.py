@@ -16,7 +16,7 @@ from bot.platforms.feishu import cards
 from bot.platforms.feishu.cards import LABEL, MAX_PICKED, SMALL, Element, build_plain_text
 from bot.platforms.feishu.text import format_label, format_mention
 from bot.platforms.feishu.values import ID_MAX, CancelValue, DialogValue, FormValue, OpenFormValue, Value
-from bot.platforms.shared import read_day, split_value
+from bot.platforms.shared import VALUE_MAX, read_day, split_value
 from tools.characters import replace_surrogates
 from tools.spec import DialogField
 
@@ -24,8 +24,8 @@ PAGE, PAGES = 6, 3
 """Inputs of a page, and most pages."""
 LONGEST, OPTION, OPTIONS = 1_000, 100, 60
 """Characters of an input, as many as Feishu takes, and of an option; most options of a menu."""
-VALUE_MAX, FIELDS_MAX = 60_000, 100
-"""Longest value that is read, in characters, and most inputs. A longer value is refused as too long."""
+FIELDS_MAX = 100
+"""Most inputs that are read."""
 DAY = "~day"
 """End of the name of a date's input. Feishu returns a date with a time zone."""
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d) [+-]\d{4}\Z", re.ASCII)

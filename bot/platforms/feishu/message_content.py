@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 from bot.chat.messages import SentFile
 from bot.core.i18n import translate
-from bot.platforms.shared import find_value, list_mappings, parse_object
+from bot.platforms.shared import cut_out_mentions, find_value, list_mappings, parse_object
 from tools.characters import replace_surrogates, show_invisible
 from tools.platform_ids import FILE_ID
 
@@ -22,7 +22,7 @@ ID_MAX, NAME_MAX, FILES_MAX, DEPTH_MAX = 255, 80, 500, 6
 """Characters of an id and of a name, files of a message, and levels of objects and lists around the words."""
 ALL = "@_all"
 _KEY = re.compile(r"@_(?:user_[0-9]{1,4}|all)(?![A-Za-z0-9_])")
-_AFTER_MENTION = re.compile(r"[ \t]*+[,:，：]?")
+_MENTION = re.compile(rf"({_KEY.pattern})[ \t]*+[,:，：]?")
 _AT_TAG = re.compile(r'<at user_id="([^"<>]{1,255})">[^<>]{0,255}</at>')
 _PERSON = re.compile(r"ou_[0-9a-z]{6,64}")
 _WORDS = ("title", "text", "topic", "summary", "name")
@@ -73,8 +73,10 @@ def read_content(message: Mapping[str, Any], bot: str, language: str) -> Message
     content, mentions = parse_object(raw), read_mentions(message, bot)
     if kind == "text":
         typed = find_value(content, "text")
-        text = _replace_keys(typed, mentions) if isinstance(typed, str) else ""
-        return MessageContent(replace_surrogates(text).strip())
+        text = typed if isinstance(typed, str) else ""
+        rest = cut_out_mentions(text, (one for one in _MENTION.finditer(text) if mentions.get(one[1]) == ""))
+        named = _KEY.sub(lambda found: mentions.get(found[0], found[0]), rest)
+        return MessageContent(replace_surrogates(named).strip())
     files = tuple(dict.fromkeys(_list_files(content, kind, id)))[:FILES_MAX]
     text = replace_surrogates("\n".join(_read_lines(content, mentions, bot))).strip()
     if kind == "merge_forward" or (kind != "post" and not (text or files)):
@@ -131,18 +133,6 @@ def _read_at(id: object, name: object, mentions: Mapping[str, str], bot: str) ->
     known = mentions.get(id) if isinstance(id, str) else None
     shown = name[:NAME_MAX] if isinstance(name, str) else ""
     return known if known is not None else f"@{show_invisible(' '.join(shown.split()))}"
-
-
-def _replace_keys(text: str, mentions: Mapping[str, str]) -> str:
-    """Replace the keys of mentions. The blanks around the bot's own mention go too."""
-    pieces, at = list[str](), 0
-    for found in _KEY.finditer(text):
-        if mentions.get(found[0]) == "":
-            pieces.append(text[at : found.start()].strip())
-            after = _AFTER_MENTION.match(text, found.end())
-            at = after.end() if after else found.end()
-    rest = " ".join([*pieces, text[at:].strip()]) if pieces else text
-    return _KEY.sub(lambda found: mentions.get(found[0], found[0]), rest)
 
 
 def _list_files(content: object, kind: str, message: str, depth: int = 0) -> Iterator[SentFile]:

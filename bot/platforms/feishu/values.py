@@ -9,18 +9,17 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from bot.chat.messages import Click, MessageRef, Place
 from bot.core.work_items import TICKED
+from bot.platforms.shared import MAX_TICKS
 from tools.spec import FrozenModel
 
 KIND = "cs"
 """Key of the kind. A value without it is not ours."""
 ID_MAX, CARRIED_MAX = 255, 60_000
 """Characters of an id or another short text, and of what a form carries from page to page."""
-MAX_TICKS = 100
-"""Most ticks that are read."""
 TICK = "tick~"
 """Beginning of the names of boxes. The value of the option follows."""
 
@@ -145,7 +144,7 @@ def parse_value(carried: object) -> Value | None:
             for name, one in texts.items()
         }
         return model.model_validate_json(json.dumps(read), strict=True)
-    except (ValidationError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 

@@ -26,7 +26,7 @@ from bot.chat.platform import IngressGate
 from bot.core import metrics
 from bot.core.cancellation import cancel_and_wait
 from bot.core.errors import ChatError, SettingsError
-from bot.platforms.shared import is_outage
+from bot.platforms.shared import DRAIN_S, is_outage
 from bot.platforms.slack.form_listeners import FormListeners
 from bot.platforms.slack.home_listeners import HomeListeners
 from bot.platforms.slack.listeners import SlackListeners, register_sinks
@@ -38,8 +38,6 @@ from bot.platforms.slack.web_client import BotIdentity, build_web_client, is_loo
 _log = logging.getLogger(__name__)
 
 PATH = "/slack/events"
-DRAIN_S = 3.0
-"""How long Slack waits for an acknowledgement before it sends the event again (s). A shutdown need not wait longer."""
 ACK_CHECK_S = 0.01
 """Time between two checks whether everything is acknowledged (s)."""
 PING_S: float = 10

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from bot.chat.messages import (
     Button,
     Card,
+    LabelledValue,
     Moment,
     NamedPeople,
     NamedPerson,
@@ -42,8 +43,6 @@ from bot.platforms.slack.text import (
 from tools.characters import show_invisible
 
 Block: TypeAlias = dict[str, Any]
-LabelledValue: TypeAlias = tuple[str, str | NamedPeople]
-"""(label, value)."""
 
 MAX_BLOCKS = 50
 """Most blocks of a message."""

@@ -17,7 +17,7 @@ from bot.chat.messages import MessageRef, Place, Post, RateSlot
 from bot.core import logs
 from bot.core.errors import ChatBusyError, ChatError, ChatRefusedError, ChatUnavailableError
 from bot.core.held_lease import assert_lease_held
-from bot.platforms.shared import LatestCalls, LocalRateLimiter, OptionalFeature, SharedRateLimiter, Thread
+from bot.platforms.shared import BURST, LatestCalls, LocalRateLimiter, OptionalFeature, SharedRateLimiter, Thread
 from bot.platforms.slack.agent_view import AgentView
 from bot.platforms.slack.blocks import RenderedMessage, render_post
 from bot.platforms.slack.text import escape_text, truncate_text
@@ -35,8 +35,6 @@ MISSING_THREAD_ERRORS = frozenset({"cannot_reply_to_message", "thread_not_found"
 """Errors that mean that the author has deleted the first message of the thread."""
 _UNFURLED = {"unfurl_links": False, "unfurl_media": False}
 """No previews, because a preview would fetch a page that a text links to."""
-BURST = 4
-"""Posts at once in one channel after a pause."""
 UPDATE_MS, UPDATE_BURST = 1_200, 10
 """Rate of chat.update, which is tier 3: 50 per minute and workspace. Each process keeps this rate for itself. If
 several processes together are faster, Slack answers 429 with a time, and they wait that long."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from bot.chat.messages import Card, Click, Dialog, FormInput, FormProblem, MessageRef, Place, SentFile
-from bot.platforms.shared import find_value, list_mappings, parse_object, read_day, split_value
+from bot.platforms.shared import VALUE_MAX, find_value, list_mappings, parse_object, read_day, split_value
 from bot.platforms.slack.blocks import format_bold, render_card_content, render_card_title, render_literal
 from bot.platforms.slack.files import parse_sent_files
 from bot.platforms.slack.text import count_utf16_units, format_plain_label
@@ -25,10 +25,6 @@ TITLE, LABEL, OPTION, VALUE, LONGEST, OPTIONS = 24, 150, 75, 150, 3000, 100
 choice."""
 MAX_FILES = 10
 """Most files of one input, as many as Slack takes."""
-VALUE_MAX = 60_000
-"""Longest value that is read, in characters. No field takes nearly as much, so a longer value is refused as too
-long."""
-
 PAGE, PAGES = 6, 3
 """Inputs of a page, and most pages: as many views as Slack stacks."""
 METADATA, HINT = 3_000, 150
@@ -109,9 +105,10 @@ def _build_element(field: DialogField, value: str, options: tuple[tuple[str, str
         case "date":
             return _set_initial_value({"type": "datepicker"}, "initial_date", read_day(value))
         case "person":
-            return _set_initial_value({"type": "users_select"}, "initial_user", value if _is_user_id(value) else "")
+            person = value if _PERSON.fullmatch(value) else ""
+            return _set_initial_value({"type": "users_select"}, "initial_user", person)
         case "people":
-            people = [one for one in value.split(",") if _is_user_id(one)]
+            people = [one for one in value.split(",") if _PERSON.fullmatch(one)]
             return _set_initial_value({"type": "multi_users_select"}, "initial_users", people)
         case "number":
             base = {"type": "number_input", "is_decimal_allowed": True}
@@ -133,10 +130,6 @@ def _set_initial_value(element: View, key: str, value: Any) -> View:
 
 def build_short_text(text: str, length: int, after: str = "") -> View:
     return {"type": "plain_text", "text": format_plain_label(text, length - len(after)) + after or "…", "emoji": False}
-
-
-def _is_user_id(value: str) -> bool:
-    return bool(_PERSON.fullmatch(value))
 
 
 def parse_submission(body: Mapping[str, Any]) -> Click | None:

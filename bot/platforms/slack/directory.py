@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -16,6 +15,7 @@ from bot.core.errors import ChatError
 from bot.people.member_cache import Member, MemberFacts
 from bot.people.member_store import MemberRecord, UserProfile
 from bot.platforms.slack.members import list_member_names
+from bot.platforms.slack.text import USER_ID
 from bot.platforms.slack.web_api import Method, call_slack, get_next_cursor
 from tools.characters import clean_name, replace_surrogates
 from tools.people.names import fold_text
@@ -39,7 +39,6 @@ _LABELS = {
 """Label of a field of the workspace's own → its meaning."""
 _PROFILES_AT_ONCE = 5
 _SLACKBOT = "USLACKBOT"
-_ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 
 
 class SlackMembers:
@@ -94,7 +93,7 @@ class SlackMembers:
         return {id: found for id, found in zip(wanted, results, strict=True) if isinstance(found, UserProfile)}
 
     def is_person_id(self, id: str) -> bool:
-        return bool(_ID.fullmatch(id))
+        return bool(USER_ID.fullmatch(id))
 
     def cut_down_member(self, member: Member) -> dict[str, Any]:
         kept = {name: member[name] for name in _USED if member.get(name) not in (None, "", False)}

@@ -15,18 +15,15 @@ from aiohttp.typedefs import Handler, Middleware
 from slack_bolt.request.internals import parse_body
 
 from bot.chat.platform import IngressGate
-from bot.core import metrics
-from bot.platforms.http_mode import BodyReader, build_closing_response
+from bot.platforms.http_mode import SKEW_S, BodyReader, admit_request, build_closing_response
 from bot.platforms.slack.payload_shape import has_slack_shape
 
 _log = logging.getLogger(__name__)
 
-SKEW_S = 300
-"""Most seconds between Slack's clock and ours: Slack's own advice against replayed requests."""
 _TIMESTAMP, _SIGNATURE = re.compile(r"[0-9]{1,12}"), re.compile(r"v0=[0-9a-f]{64}")
 
 
-def build_verifier(secret: str, door: IngressGate) -> Middleware:
+def build_verifier(secret: str, gate: IngressGate) -> Middleware:
     """Build the middleware that reads and verifies requests, and passes verified ones through the gate."""
     bodies = BodyReader()
 
@@ -35,14 +32,10 @@ def build_verifier(secret: str, door: IngressGate) -> Middleware:
         refusal = await _find_refusal(request, secret.encode(), bodies)
         if refusal is not None:
             return refusal
-        door.begin_event()
-        try:
-            with metrics.time_outcome(metrics.ACKNOWLEDGEMENTS, outcome="acknowledged", kind="http") as ended:
-                answer = await handler(request)
-                ended.name = "acknowledged" if answer.status < 400 else "failed"
-                return answer
-        finally:
-            door.end_event()
+        with admit_request(gate) as ended:
+            answer = await handler(request)
+            ended.name = "acknowledged" if answer.status < 400 else "failed"
+            return answer
 
     return verify_http_request
 

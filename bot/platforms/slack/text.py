@@ -6,16 +6,17 @@ message text" (only `& < >` are special)."""
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 
+from bot.platforms.shared import cut_out_mentions
 from tools.characters import replace_surrogates, show_invisible, split_text
 
 _MENTION = re.compile(r"<@([A-Z0-9]+)(?:\|[^<>]*+)?>[ \t]*+[,:，：]?")
 _REFERENCE = re.compile(r"<([^<>\n]+)>")
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _FORMATTING = re.compile(r"[*_~`\n\t]|^\s|\s$|^[>•]|:[\w+'-]+:|  ")
-_PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
+USER_ID = re.compile(r"[UW][A-Z0-9]{2,30}")
 _HIDES_TARGET = re.compile(r"\](?=[(\[:])")
 _ENTITY = re.compile(r"&(?=#?\w{1,31};)")
 _QUOTATION = re.compile(r"^(?:[ ]{0,3}>)+", re.MULTILINE)
@@ -24,12 +25,7 @@ _QUOTATION = re.compile(r"^(?:[ ]{0,3}>)+", re.MULTILINE)
 def parse_message_text(text: str, bot: str) -> str:
     """Return what a person typed, without the bot's own mention, with people as `<@U…>`, and links and channels in
     words."""
-    pieces, at = list[str](), 0
-    for found in _MENTION.finditer(text):
-        if found[1] == bot:  # the blanks around the mention go too
-            pieces.append(text[at : found.start()].strip())
-            at = found.end()
-    rest = " ".join([*pieces, text[at:].strip()]) if pieces else text
+    rest = cut_out_mentions(text, (one for one in _MENTION.finditer(text) if one[1] == bot))
     named = _REFERENCE.sub(lambda found: _format_reference(found[1]), rest)
     return replace_surrogates(unescape_text(named)).strip()
 
@@ -56,13 +52,13 @@ def _format_reference(inside: str) -> str:
 
 def escape_text(text: str) -> str:
     """Escape `& < >`, so that the result cannot mention, link or ping."""
-    return "".join(_ESCAPES.get(sign, sign) for sign in replace_surrogates(text))
+    return html.escape(replace_surrogates(text), quote=False)
 
 
 def format_mention(id: str) -> str:
     """Return a real mention, which Slack shows with its own profile, for an id of Slack's form. Return an empty text
     for anything else. Only for ids from the directory, never for a person's text."""
-    return f"<@{id}>" if _PERSON.fullmatch(id) else ""
+    return f"<@{id}>" if USER_ID.fullmatch(id) else ""
 
 
 def quote_inline(text: str) -> str:
@@ -96,10 +92,8 @@ def truncate_text(text: str, length: int) -> str:
     text = replace_surrogates(text)
     if count_utf16_units(text) <= length:
         return text
-    kept = text[: length - 1]
-    while count_utf16_units(kept) > length - 1:
-        kept = kept[:-1]
-    return kept + "…"
+    kept = text.encode("utf-16-le")[: 2 * length - 2]
+    return kept.decode("utf-16-le", "ignore") + "…"  # without half a character at the cut
 
 
 def count_utf16_units(text: str) -> int:
@@ -127,4 +121,4 @@ def count_escaped_bytes(sign: str) -> int:
     a backslash after it."""
     if sign == "]":
         return 2
-    return 5 if sign == "`" else len(_ESCAPES.get(sign, sign).encode("utf-8", "replace"))
+    return 5 if sign == "`" else len(escape_text(sign).encode())

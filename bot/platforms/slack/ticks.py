@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from bot.core.work_items import TICKED
-from bot.platforms.shared import find_value, list_mappings
+from bot.platforms.shared import MAX_TICKS, find_value, list_mappings
 from bot.platforms.slack.blocks import SEAL_MARK, build_tick_prefix
 from bot.platforms.slack.payload_shape import is_short_text
 
@@ -15,8 +15,6 @@ Body: TypeAlias = Mapping[str, Any]
 _TICKS = re.compile(r"cs:([^\s]{1,150}):ticks:\d{1,3}\Z")
 """Block id of boxes, with the card that they belong to."""
 _SEAL = re.compile(rf"{SEAL_MARK}([0-9a-f]{{12}})\Z")
-MAX_TICKS = 100
-"""Most ticks that are read."""
 
 
 def read_pressed_value(action: Body) -> str:

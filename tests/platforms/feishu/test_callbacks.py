@@ -26,7 +26,8 @@ from lark_channel.event.dispatcher_handler import EventDispatcherHandler
 from bot.chat.platform import IngressGate
 from bot.core.errors import StoreUnavailableError
 from bot.platforms import http_mode
-from bot.platforms.feishu.callbacks import PATH, SKEW_S, build_callback_app, decrypt_text
+from bot.platforms.feishu.callbacks import PATH, build_callback_app, decrypt_text
+from bot.platforms.http_mode import SKEW_S
 from tests.harness.serving import serve_app
 from tests.platforms.feishu.frame_server import build_event
 
