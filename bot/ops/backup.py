@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import islice
 from typing import Any, BinaryIO, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
 from redis.exceptions import ResponseError
@@ -155,7 +155,7 @@ def _read_head(file: BinaryIO) -> BackupHead:
         if isinstance(form, int) and form > FORM:
             raise BackupError("newer", form=form)
         return BackupHead.model_validate(raw)
-    except (ValueError, ValidationError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise BackupError("no_backup") from error
 
 

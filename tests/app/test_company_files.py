@@ -39,7 +39,7 @@ def file(folder: Path, text: bytes) -> Path:
 def test_a_companys_own_country_days_and_rows(tmp_path: Path) -> None:
     path = file(tmp_path, b'[days]\n2026-12-24 = "off"\n')
     calendar = load_calendar(settings(calendar_country="DE", calendar_file=path))
-    assert calendar.measure_working_time(date(2026, 12, 23), "am", date(2026, 12, 28), "pm").working_days == 2
+    assert calendar.measure_working_time((date(2026, 12, 23), "am"), (date(2026, 12, 28), "pm")).working_days == 2
     [row] = load_policy(settings(policy_file=file(tmp_path, ROW.encode())), FORMS)
     assert (row.process, row.level, row.who[0].name) == ("leave", "approver", "hr")
 

@@ -123,12 +123,12 @@ async def test_days_are_working_days_and_the_card_shows_the_last_one() -> None:
 )
 def test_a_last_day_that_was_found_counts_back_to_the_days(start: date, half: str, days: Decimal) -> None:
     calendar = WorkCalendar()
-    found = calendar.find_end(start, half, days)
+    found = calendar.find_end((start, half), days)
     assert found is not None
-    assert calendar.measure_working_time(start, half, *found).working_days == days
+    assert calendar.measure_working_time((start, half), found).working_days == days
     earlier = (found[0], "am") if found[1] == "pm" else (found[0] - timedelta(1), "pm")
     if earlier >= (start, half):
-        assert calendar.measure_working_time(start, half, *earlier).working_days < days, "and none before it does"
+        assert calendar.measure_working_time((start, half), earlier).working_days < days, "and none before it does"
 
 
 async def test_whom_the_rules_name_is_named_where_nobody_was_and_who_is_named_is_never_replaced() -> None:

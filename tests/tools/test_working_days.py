@@ -18,7 +18,7 @@ CALENDARS = st.sampled_from(["CN", "DE-BY"]).map(WorkCalendar)
 async def test_the_working_days_of_october_and_the_weekday_of_a_day() -> None:
     there = office()
     data = await there.look(ZHANG, "working_days", start_date="2026-10-01", end_date="2026-10-31")
-    expected = WorkCalendar().measure_working_time(date(2026, 10, 1), "am", date(2026, 10, 31), "pm")
+    expected = WorkCalendar().measure_working_time((date(2026, 10, 1), "am"), (date(2026, 10, 31), "pm"))
     assert (data["working_days"], data["estimated"]) == (format_decimal(expected.working_days), False)
     assert data["start_date"] == {"day": "2026-10-01", "weekday": "Thursday", "worked": False}
     today = await there.look(ZHANG, "working_days", start="today")
@@ -63,7 +63,7 @@ async def test_what_cannot_be_counted_is_refused(tool: str, args: dict[str, str]
 def test_so_many_days_away_means_so_many_days_between(calendar: WorkCalendar, start: date, count: int) -> None:
     found, estimated = add_working_days(calendar, start, count)
     first, last = (start + timedelta(1), found) if count > 0 else (found, start - timedelta(1))
-    length = calendar.measure_working_time(first, "am", last, "pm")
+    length = calendar.measure_working_time((first, "am"), (last, "pm"))
     assert (length.working_days, length.is_estimated) == (abs(count), estimated)
     assert calendar.get_day_status(found)[0]
 

@@ -18,7 +18,6 @@ import mcp.types as types
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from pydantic import ValidationError
 
 from tools.mcp.bounds import MESSAGE_MAX, BoundedTransport, MessageTooLongError, is_line_too_long, register_encoding
 from tools.mcp.config import McpServer
@@ -42,7 +41,7 @@ HARMLESS_ERRORS = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.HEADER_MI
 Sleep = Callable[[float], Awaitable[None]]
 """Sleeps for a number of seconds."""
 CONNECTION_ERRORS = (
-    *(MCPError, OSError, ValidationError, ValueError, RuntimeError, TimeoutError, httpx2.HTTPError),
+    *(MCPError, OSError, ValueError, RuntimeError, httpx2.HTTPError),
     *(anyio.ClosedResourceError, anyio.BrokenResourceError),
 )
 """Exceptions that the SDK raises when a server, or the connection to it, fails."""

@@ -86,7 +86,7 @@ async def run_working_days(context: ToolContext, args: WorkingDaysArgs) -> ToolO
     last = _parse_calendar_day(context, args.end_date, "end_date") if args.end_date.strip() else first
     reject_bad_span(first, last, "end_date")
     calendar = context.services.calendar
-    length = calendar.measure_working_time(first, args.start_half, last, args.end_half)
+    length = calendar.measure_working_time((first, args.start_half), (last, args.end_half))
     days = format_decimal(length.working_days)
     data = {
         "working_days": days, "estimated": length.is_estimated,

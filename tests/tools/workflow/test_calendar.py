@@ -27,8 +27,8 @@ from tools.workflow.process.calendar import KNOWN_YEARS, WorkCalendar, read_cale
     ("2026-11-20", "am", "2026-11-29", "pm", "6", False),
 )
 def test_lengths(start: str, start_half: str, end: str, end_half: str, days: str, estimated: bool) -> None:
-    first, last = date.fromisoformat(start), date.fromisoformat(end)
-    length = WorkCalendar().measure_working_time(first, start_half, last, end_half)
+    first, last = (date.fromisoformat(start), start_half), (date.fromisoformat(end), end_half)
+    length = WorkCalendar().measure_working_time(first, last)
     assert (length.working_days, length.is_estimated) == (Decimal(days), estimated)
 
 
@@ -39,7 +39,7 @@ def test_movable_feasts_and_an_overrides_file() -> None:
     ], "the library only estimates Vesak Day"  # fmt: skip
     calendar = read_calendar("CN", '[days]\n2027-01-02 = "work"\n2027-01-04 = "off"\n')
     assert calendar.get_day_status(date(2027, 1, 2)) == (True, False)
-    assert calendar.measure_working_time(date(2027, 1, 2), "am", date(2027, 1, 4), "pm").working_days == 1
+    assert calendar.measure_working_time((date(2027, 1, 2), "am"), (date(2027, 1, 4), "pm")).working_days == 1
 
 
 def test_a_weekend_is_the_country_s_own() -> None:
@@ -61,30 +61,30 @@ def test_the_length_of_two_spans_is_the_sum_of_theirs(start: date, half: str, on
     """Cut between two days or at noon, nothing is lost and nothing counted twice."""
     calendar = WorkCalendar()
     cut, end = start + timedelta(days=one), start + timedelta(days=one + two + 1)
-    whole = calendar.measure_working_time(start, half, end, last).working_days
+    whole = calendar.measure_working_time((start, half), (end, last)).working_days
     cuts = [("pm", cut + timedelta(days=1), "am")]
     if (cut, "am") >= (start, half):
         cuts.append(("am", cut, "pm"))
     for ends, goes_on, begins in cuts:
-        before = calendar.measure_working_time(start, half, cut, ends).working_days
-        assert whole == before + calendar.measure_working_time(goes_on, begins, end, last).working_days
+        before = calendar.measure_working_time((start, half), (cut, ends)).working_days
+        assert whole == before + calendar.measure_working_time((goes_on, begins), (end, last)).working_days
 
 
 @given(DAYS, HALF, st.integers(1, 366), HALF)
 def test_a_length_is_in_halves_and_the_sum_of_its_years(start: date, half: str, more: int, last: str) -> None:
     end = start + timedelta(days=more)
-    days = WorkCalendar().measure_working_time(start, half, end, last).working_days
+    days = WorkCalendar().measure_working_time((start, half), (end, last)).working_days
     assert 0 <= days <= more + 1
     assert days * 2 == int(days * 2)
-    assert days == sum(WorkCalendar().count_days_by_year(start, half, end, last).values())
+    assert days == sum(WorkCalendar().count_days_by_year((start, half), (end, last)).values())
 
 
 @given(DAYS, st.booleans(), st.sampled_from(["CN", "US", "DE", "DE-BY", "JP"]))
 def test_an_override_wins_in_every_country(day: date, works: bool, country: str) -> None:
     calendar = WorkCalendar(country, {day: works})
     assert calendar.get_day_status(day) == (works, False)
-    assert calendar.measure_working_time(day, "am", day, "pm").working_days == works
-    assert calendar.measure_working_time(day, "pm", day, "pm").working_days == Decimal("0.5") * works
+    assert calendar.measure_working_time((day, "am"), (day, "pm")).working_days == works
+    assert calendar.measure_working_time((day, "pm"), (day, "pm")).working_days == Decimal("0.5") * works
 
 
 @corpus(

@@ -140,7 +140,7 @@ class CommandEnricher:
             for process in processes
             if process.form.balance
         ]
-        return tuple(one for one in balances if one is not None)
+        return tuple(balances)
 
     async def enrich_command(
         self, process: Process, request: Request, command: Act, now: datetime, form: Mapping[str, str] | None

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pydantic import ValidationError
-
 from tools.spec import ToolError
 from tools.workflow.bpmn.graph import ProcessDefinition, TimerAction, VotingMode, walk_nodes
 from tools.workflow.engine import authority
@@ -236,7 +234,7 @@ def require_readable(result: TransitionResult, previous: Request | None) -> None
     try:
         Request.model_validate_json(result.request.model_copy(update=changed).model_dump_json())
         RequestEvent.model_validate_json(result.event.model_dump_json())
-    except (ValidationError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         raise _build_full_error(result.request.id) from None
 
 

@@ -91,32 +91,31 @@ class WorkCalendar:
         support an answer; any other day only says when it is, not that something happens then."""
         return _describe_days(self.country, tuple(self.overrides.items()), today)
 
-    def measure_working_time(self, start: date, start_half: str, end: date, end_half: str) -> WorkingTime:
-        """Working time from one half day to another (`am`, `pm`), both included, at most `MAX_SPAN` days apart."""
-        days = list(self._list_day_shares(start, start_half, end, end_half))
+    def measure_working_time(self, first: HalfDay, last: HalfDay) -> WorkingTime:
+        """Working time from one half day to another, both included, at most `MAX_SPAN` days apart."""
+        days = list(self._list_day_shares(first, last))
         return WorkingTime(sum((d for _, d, _ in days), Decimal(0)), any(estimated for _, _, estimated in days))
 
     def measure_gap(self, end: HalfDay, start: HalfDay) -> Decimal:
         """Working days between two half days, both excluded; 0 if they overlap."""
         first = (end[0], "pm") if end[1] == "am" else (end[0] + DAY, "am")
         last = (start[0], "am") if start[1] == "pm" else (start[0] - DAY, "pm")
-        return self.measure_working_time(*first, *last).working_days
+        return self.measure_working_time(first, last).working_days
 
-    def find_end(self, start: date, start_half: str, days: Decimal) -> HalfDay | None:
+    def find_end(self, first: HalfDay, days: Decimal) -> HalfDay | None:
         """The half day on which working time of this length ends, both included: the inverse of `measure_working_time`.
         None if it is more than `MAX_SPAN` days away. `days` is a multiple of 0.5 above 0."""
         remaining = days
-        for day, share, _ in self._list_day_shares(start, start_half, start + MAX_SPAN * DAY, "pm"):
+        for day, share, _ in self._list_day_shares(first, (first[0] + MAX_SPAN * DAY, "pm")):
             if share and remaining <= share:
-                is_noon = remaining == HALF and not (day == start and start_half == "pm")
-                return day, "am" if is_noon else "pm"
+                return day, "am" if remaining == HALF and first != (day, "pm") else "pm"
             remaining -= share
         return None
 
-    def count_days_by_year(self, start: date, start_half: str, end: date, end_half: str) -> dict[int, Decimal]:
+    def count_days_by_year(self, first: HalfDay, last: HalfDay) -> dict[int, Decimal]:
         """The working days of `measure_working_time` by calendar year, with every year concerned."""
         found: dict[int, Decimal] = defaultdict(Decimal)
-        for day, worked, _ in self._list_day_shares(start, start_half, end, end_half):
+        for day, worked, _ in self._list_day_shares(first, last):
             found[day.year] += worked
         return dict(found)
 
@@ -208,14 +207,12 @@ class WorkCalendar:
                 left -= closes - local
             local = datetime.combine(local + DAY, time())
 
-    def _list_day_shares(
-        self, start: date, start_half: str, end: date, end_half: str
-    ) -> Iterator[tuple[date, Decimal, bool]]:
+    def _list_day_shares(self, first: HalfDay, last: HalfDay) -> Iterator[tuple[date, Decimal, bool]]:
         """Yield each day, how much of it is worked, and whether that is an estimate."""
-        for n in range((end - start).days + 1):
-            day = start + n * DAY
+        for n in range((last[0] - first[0]).days + 1):
+            day = first[0] + n * DAY
             worked, estimated = self.get_day_status(day)
-            halves = 2 - (day == start and start_half == "pm") - (day == end and end_half == "am")
+            halves = 2 - (first == (day, "pm")) - (last == (day, "am"))
             yield day, worked * halves * HALF, estimated
 
 

@@ -114,11 +114,9 @@ class YearBalance:
 
 def build_year_balance(
     form: Form, allowance: Decimal, calendar: WorkCalendar, requests: Iterable[Request], year: int
-) -> YearBalance | None:
-    """The balance of a year, or None for a form without one. `requests` are the person's own requests of this
-    process."""
-    if form.balance is None or form.days is None:
-        return None
+) -> YearBalance:
+    """The balance of a year, for a form that has one. `requests` are the person's own requests of this process."""
+    assert form.balance is not None and form.days is not None
     days_by_approval = {True: Decimal(0), False: Decimal(0)}
     for request in list_counted_requests(requests):
         if _is_counted(form.balance, request.filled):
@@ -165,7 +163,7 @@ def get_span(days: DaySpan | None, values: Mapping[str, str]) -> Span | None:
 
 def _count_days_by_year(days: DaySpan, filled: FilledForm, calendar: WorkCalendar) -> dict[int, Decimal]:
     span = get_span(days, filled.values)
-    return calendar.count_days_by_year(*span[0], *span[1]) if span else {}
+    return calendar.count_days_by_year(*span) if span else {}
 
 
 COUNT_PREFIX = "count_"
@@ -200,7 +198,7 @@ def add_neighbours(form: Form, filled: FilledForm, calendar: WorkCalendar, earli
         last += 1
     if first == last:
         return filled
-    lengths = [calendar.measure_working_time(*start, *end).working_days for start, end in spans[first : last + 1]]
+    lengths = [calendar.measure_working_time(*span).working_days for span in spans[first : last + 1]]
     numbers = {DAYS: sum(lengths, Decimal(0)), OWN_DAYS: filled.numbers[DAYS], NEIGHBOURS: Decimal(last - first)}
     return filled.model_copy(update={"numbers": {**filled.numbers, **numbers}})
 

@@ -88,11 +88,12 @@ def parse_form_input(
     except ToolError as error:
         errors.append(error)
     raise_errors(errors)
-    if days is None or form.days is None or not parsed[form.days.start]:
+    span = form.days
+    if days is None or span is None or not parsed[span.start]:
         return parsed
-    if not _clean_input(values.get(form.days.end, "")):  # its default yields to a length
-        parsed[form.days.end] = ""
-    return fill_end_date(form, parsed, days, calendar)
+    if not _clean_input(values.get(span.end, "")):  # its default yields to a length
+        parsed[span.end] = ""
+    return fill_end_date(form, span, parsed, days, calendar)
 
 
 def compute_length(days: DaySpan, first: HalfDay, last: HalfDay, calendar: WorkCalendar) -> WorkingTime:
@@ -104,7 +105,7 @@ def compute_length(days: DaySpan, first: HalfDay, last: HalfDay, calendar: WorkC
         raise ToolError("end_before_start", message, needs_person=True, field=field, start=first_words, end=last_words)
     if (end - start).days > MAX_SPAN:
         raise ToolError("span_too_long", f"at most {MAX_SPAN} days from first to last", field=field, days=MAX_SPAN)
-    length = calendar.measure_working_time(*first, *last)
+    length = calendar.measure_working_time(first, last)
     if length.working_days <= 0:
         message = f"{start} to {end} has no working day: weekend or holiday"
         if length.is_estimated:
@@ -310,14 +311,13 @@ def parse_days(text: str) -> Decimal:
     return days
 
 
-def fill_end_date(form: Form, values: Mapping[str, str], days: Decimal, calendar: WorkCalendar) -> dict[str, str]:
+def fill_end_date(
+    form: Form, span: DaySpan, values: Mapping[str, str], days: Decimal, calendar: WorkCalendar
+) -> dict[str, str]:
     """Canonical values with the last day after this many working days. A last day that is already there must match.
     Raises `ToolError`: `span_too_long`, `days_differ`."""
-    span = form.days
-    if span is None:
-        return dict(values)
-    start, start_half = date.fromisoformat(values[span.start]), values[span.start_half]
-    found = calendar.find_end(start, start_half, days)
+    first = date.fromisoformat(values[span.start]), values[span.start_half]
+    found = calendar.find_end(first, days)
     if found is None:
         raise ToolError("span_too_long", f"at most {MAX_SPAN} days from first to last", field=DAYS, days=MAX_SPAN)
     end, end_half = str(found[0]), found[1]
@@ -326,11 +326,11 @@ def fill_end_date(form: Form, values: Mapping[str, str], days: Decimal, calendar
     if named_half == (half_field.default if half_field else "") and last_day == end:
         named_half = end_half
     if (last_day, named_half) != (end, end_half):
-        given = calendar.measure_working_time(start, start_half, date.fromisoformat(last_day), named_half)
+        given = calendar.measure_working_time(first, (date.fromisoformat(last_day), named_half))
         length = format_decimal(given.working_days)
         if length != format_decimal(days):  # a weekend after the right day is accepted
             message = (
-                f"{DAYS} is {format_decimal(days)}, but {start} to {last_day} has {length} working days; "
+                f"{DAYS} is {format_decimal(days)}, but {first[0]} to {last_day} has {length} working days; "
                 f"{format_decimal(days)} end on {end}. "
                 "Give days without the last day, or the last day without days"
             )
@@ -340,7 +340,7 @@ def fill_end_date(form: Form, values: Mapping[str, str], days: Decimal, calendar
                 needs_person=True,
                 field=DAYS,
                 days=format_decimal(days),
-                start=list_day_words(start),
+                start=list_day_words(first[0]),
                 end=list_day_words(last_day),
                 length=length,
             )
