@@ -186,7 +186,6 @@ class NamedPeople:
 
 
 LabelledValue: TypeAlias = tuple[str, str | NamedPeople]
-"""(label, value)."""
 
 
 @dataclass(frozen=True, slots=True)

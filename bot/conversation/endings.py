@@ -58,17 +58,16 @@ async def post_failure(turns: Turns, item: LaneItem, message: Message, run: Run 
     """Post that the message failed every time. Returns the text and the result of its delivery. If the conversation
     takes nothing, the text goes to the DM."""
     text = translate("turn.given_up", await get_person_language(turns.platform.directory, message.person), id=item.id)
-    privacy, key, post, is_here = Privacy.PUBLIC, f"dead:{item.id}", Post(text), None
-    receipts = (render_receipt(run, in_channel=True), render_receipt(run)) if run else ("", "")
+    where, key = (turns.platform, message.place, message.person), f"dead:{item.id}"
+    privacy, post, is_here, receipts = Privacy.PUBLIC, Post(text), None, ("", "")
     if run is not None:
         result = run.result or RunResult(text=text, stop_reason="given_up")
         text, privacy = result.text, get_result_privacy(run, result)
         is_here = await can_show_in(turns.platform, message.place, privacy)
         post = render_result(run, result, in_channel=is_here and not message.place.direct)
+        receipts = (render_receipt(run, in_channel=True), render_receipt(run))
     try:
-        return text, await deliver_message(
-            turns.platform, message.place, message.person, post, is_here=is_here, key=key, again=True, receipts=receipts
-        )
+        return text, await deliver_message(*where, post, is_here=is_here, key=key, again=True, receipts=receipts)
     except ChatError:
         post = replace(post, receipt=post.receipt.replace(*receipts))
         direct = await turns.platform.chat.open_dm(message.person)
