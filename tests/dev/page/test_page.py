@@ -26,6 +26,19 @@ def card(*last: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"type": "header", "text": plain("请假申请")}, {"type": "section", "fields": facts}, *last]
 
 
+HOLD_STATE = """
+Object.assign(window, { asked: [], reads: [] })
+const send = window.fetch, held = new Promise((done) => { window.release = done })
+window.fetch = async (url, options) => {
+  if (String(url).includes("/state")) {
+    asked.push(url)
+    await held
+  }
+  if (String(url).endsWith("/read")) reads.push(options.body)
+  return send(url, options)
+}
+"""
+"""Lets every look at the state of the workspace wait until `release()`; notes what is asked and what counts as read."""
 OPEN = card(actions(button("confirm", "确认", style="primary"), button("edit", "修改")))
 DIALOG = modal(
     field({"type": "plain_text_input", "action_id": "text", "multiline": True, "max_length": 300}, "reason", "原因"),
@@ -106,6 +119,24 @@ async def test_a_press_without_a_bot_says_so(workspace: Workspace, driver: Hands
         await browser.click("#list button", "确认")
         await browser.find(".toast.error", "机器人")
         await browser.gone("[aria-busy]")
+
+
+async def test_who_becomes_somebody_else_is_nowhere_until_the_page_knows_their_channels(
+    workspace: Workspace, driver: Hands, page: Opener
+) -> None:
+    """Meanwhile nothing is read there, and what comes then is no news."""
+    async with page() as browser:
+        await driver.send_message(LI, "D02LI", "有人吗")
+        await browser.execute(HOLD_STATE)
+        await browser.press("Alt", "2")
+        await web_client(workspace).chat_postEphemeral(channel=DM_ZHANG, user=ZHANG, text="psst")
+        await browser.wait_for(lambda: browser.execute("return asked.length > 1"), what="the look at all others")
+        await browser.execute("release()")
+        await browser.find("#list .message", "有人吗")
+        await browser.wait_for(lambda: browser.execute("return reads.length > 0"), what="a mark that it was read")
+        assert await browser.execute("return reads") == ['{"person":"U02LI","channel":"D02LI"}']
+        assert await browser.count(".toast") == 0
+        assert "有人吗" not in await browser.execute("return document.querySelector('#live').textContent")
 
 
 @pytest.mark.slow

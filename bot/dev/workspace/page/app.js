@@ -136,6 +136,7 @@ function drawThread() {
 
 /** New words from the bot: announced, read, and in a DM its thread opened, so that nobody has to hunt for the steps. */
 function arrived() {
+  if (!model.channel) return draw(); // nobody is anywhere until the page knows their channels
   const list = [...model.messages, ...model.private];
   const last = list.reduce((newest, { ts }) => (ts > newest ? ts : newest), "0");
   const fresh = model.fresh;
