@@ -28,7 +28,7 @@ from tools.people.identities import identify_people
 from tools.people.names import get_person_name
 from tools.platform_ids import PERSON_ID
 from tools.requests.status import describe_current_states, load_code_words
-from tools.spec import Gate
+from tools.spec import Gate, Privacy
 from tools.tool import ToolContext
 
 UNDONE_SHOWN, SHORT_VALUE = 3, 30
@@ -58,18 +58,16 @@ async def add_footnotes(
     calls = zip(run.state.calls, list_call_results(run.state), strict=True)
     changed = [found for call, found in calls if call.approval and call.status is CallStatus.SUCCEEDED]
     states = await describe_current_states(use, find_requests("\n".join([normalize_text(result.text), *changed])))
-    told = " · ".join(
-        render_receipt_line(one, language)
-        for one in states
-        if not is_in_channel or decide_channel_disclosure(one.privacy) is Disclosure.HERE
-    )
-    if told:
+    hidden = [one for one in Privacy if is_in_channel and decide_channel_disclosure(one) is not Disclosure.HERE]
+    if told := " · ".join(render_receipt_line(one, language) for one in states if one.privacy not in hidden):
         lines.append(translate("receipt.now", language, states=told))
     gated_names = [name for name, tool in core.cards.tools.items() if tool.gate is not Gate.NONE]
     if undone := list_undone_calls(run.state, gated_names):
         words, actions = await load_code_words(use, language), list[str]()
         for one in undone[:UNDONE_SHOWN]:
-            subject = ", ".join(dict.fromkeys(_list_short_values(one.args, words, language)))[:SUBJECT_MAX]
+            # Their values may come from anything that the run has seen, and a stop stands in the channel all the same.
+            values = () if run.state.privacy in hidden else _list_short_values(one.args, words, language)
+            subject = ", ".join(dict.fromkeys(values))[:SUBJECT_MAX]
             action = describe_action(one.tool, language)
             actions.append(translate("receipt.about", language, action=action, subject=subject) if subject else action)
         lines.append(translate("receipt.undone", language, what=" · ".join(actions)))
