@@ -34,7 +34,7 @@ from bot.core.errors import (
     UnreadableRecordError,
 )
 from bot.core.records import OpenCard, is_newer_record
-from bot.core.work_items import ButtonPressed, OpenSet, RelayEngineEvent, find_sender
+from bot.core.work_items import ButtonPressed, FormSubmitted, OpenSet, RelayEngineEvent, find_sender
 from bot.features.collected import Features
 from bot.features.contract import Work, Writes
 from bot.features.shipped import MODELS as FEATURE_MODELS
@@ -118,6 +118,8 @@ def list_work(turns: Turns, cards: Cards, features: Features) -> Mapping[type[Fr
 
     async def tell_missing_feature(lease: Lease, work: FrozenModel) -> Sequence[Write]:
         """An item of a feature that was taken out has no effect. A person who asked for it is told."""
+        if isinstance(work, FormSubmitted):
+            return [build_given_up_notice(lease.item, work.person, "form.off")]
         return [build_given_up_notice(lease.item, work.person)] if isinstance(work, OpenSet) else []
 
     run_ends: dict[str, Any] = {"give_up": partial(turn.give_up_run, turns), "bury": partial(turn.bury_run, turns)}

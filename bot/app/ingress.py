@@ -17,6 +17,7 @@ from bot.chat.messages import (
     Dialog,
     FormAnswer,
     FormDialog,
+    FormProblem,
     FormSubmission,
     HomeAnswer,
     HomeDialog,
@@ -209,8 +210,8 @@ class LaneIngress:
         """Accept a form into the lane of the card that it becomes. Neither a conversation delays it nor its files,
         which are fetched there."""
         await self.stores.files.keeper.announce_files(form.person, form.files)
-        if self.features.forms is None:
-            return FormAnswer()
+        if self.features.forms is None:  # the dialog is of a process that had them
+            return FormAnswer(problems=(FormProblem("", "", str(await self.build_form(form))),))
         answer = await self.features.forms.check_form(form)
         if answer.problems or answer.next_page:
             return answer

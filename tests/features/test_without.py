@@ -4,8 +4,9 @@ button of a missing feature is answered, and an item of that feature ends withou
 from redis.asyncio import Redis
 
 from bot.agent.model import ModelReply
-from bot.chat.messages import Button, FormDialog, FormSubmission, HomePress, SentFile
+from bot.chat.messages import Button, FormAnswer, FormDialog, FormSubmission, HomePress, SentFile
 from bot.core.i18n import translate
+from bot.core.work_items import FormSubmitted
 from bot.features.diagrams import RenderDiagram
 from bot.features.shipped import FEATURES
 from bot.storage.dead_letters import DeadLetterStore
@@ -55,6 +56,11 @@ async def test_the_bot_works_without_a_feature(redis: Redis, left_out: str) -> N
     assert bool(await bot.ingress.welcome_person("U1", DM)) == _has(left_out, "welcome")
     form = await bot.ingress.build_form(FormSubmission(id="V1", person="U1", process="leave"))
     assert isinstance(form, FormDialog) == _has(left_out, "request_forms")
+    late = FormSubmission(id="V2", person="U1", process="leave", values={"leave_type": "sick"})
+    assert await bot.ingress.submit_form(late) != FormAnswer(), "what nobody keeps is not taken"
+    dialog = FormSubmitted(dialog="V3", person="U1", process="leave", values={})
+    await bot.handle_work("A00form", "form:U1:V3", dialog)
+    assert (translate("form.off", "zh") in bot.chat.texts()) != _has(left_out, "request_forms")
     assert await DeadLetterStore(redis, bot.keys).list_dead_letters() == []
 
 

@@ -159,10 +159,9 @@ class HomeActions(Home):
 
     def _build_absence_form(self, caller: Caller) -> HomeDialog:
         language, today = caller.person.language, str(self.core.stores.clock.today(caller.person.zone).date())
+        title = translate("home.absence_title", language)
         if "deputies" not in self.core.tool_services.engine.abilities:
-            return _build_notice(
-                translate("home.absence_title", language), translate("home.no_deputies", language), language
-            )
+            return _build_notice(title, translate("home.no_deputies", language), language)
         fields = (
             DialogField(name="deputy", label="deputy", kind="person"),
             DialogField(name="first_day", label="first_day", kind="date", value=today),
@@ -170,7 +169,7 @@ class HomeActions(Home):
         )
         hints = {"deputy": "home.hint_deputy", "last_day": "home.hint_last_day"}
         return HomeDialog(
-            title=translate("home.absence_title", language),
+            title=title,
             submit=translate("form.submit", language),
             cancel=translate("card.close", language),
             action="set_absence",

@@ -356,14 +356,8 @@ class ApprovalSets:
 
     def _build_journal_write(self, approval_set: ApprovalSet, kind: str, **more: Any) -> Write:
         channel = approval_set.place.channel if approval_set.place else ""
-        return self.core.stores.journal.build_record_write(
-            approval_set.id,
-            kind,
-            person=approval_set.person,
-            channel=channel,
-            entries=len(approval_set.entries),
-            **more,
-        )
+        about = {"person": approval_set.person, "channel": channel, "entries": len(approval_set.entries), **more}
+        return self.core.stores.journal.build_record_write(approval_set.id, kind, **about)
 
 
 def _build_joins(approval_set: ApprovalSet, entries: Iterable[SetEntry]) -> tuple[Write, ...]:
