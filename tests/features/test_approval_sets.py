@@ -202,6 +202,20 @@ async def test_whose_author_may_be_mistaken_is_left_to_its_own_card(redis: Redis
     assert not shown(bot), "two people have this name, and one line does not tell them apart"
 
 
+async def test_a_morning_list_without_boxes_does_not_say_that_nothing_waits(redis: Redis) -> None:
+    bot = Bot(redis)
+    await start_claims(bot, 11)
+    bot.directory.known = [*bot.directory.known, ZHANG.model_copy(update={"id": "U99", "email": "other@example.com"})]
+    lane = build_set_id(LI.id, "2026-11-20")
+    await bot.handle_work(lane, "m", OpenMorningList(person=LI.id, day="2026-11-20"))
+    (post,) = shown(bot)
+    assert post.text == "11月20日早间清单：1 个申请在各自的卡片上等您决定"
+    assert post.card is not None and "还有" not in post.card.footer, "it is counted once"
+    bot.directory.known.pop()
+    await bot.handle_work(lane, "r", RefreshSet())
+    assert shown(bot)[0].text == "11月20日早间清单：1 个申请等您决定", "control: now it has its box"
+
+
 @corpus("said", "", "7", "-1", "0,0,x", "9" * 5000, "０", "1e9")
 async def test_ticks_that_make_no_sense_decide_nothing_else(redis: Redis, said: str) -> None:
     bot, numbers = await opened(redis)

@@ -123,9 +123,10 @@ def render_set(
         for number, entry in enumerate(approval_set.entries)
         if number not in pressable
     )
-    footer = [translate("set.left_out", language, n=approval_set.left_out)] if approval_set.left_out else []
-    footer += [translate("morning.how_off", language)] if approval_set.day else []
     id, version, entries = approval_set.id, approval_set.version, approval_set.entries
+    left_out = approval_set.left_out if entries else 0  # otherwise the title says it
+    footer = [translate("set.left_out", language, n=left_out)] if left_out else []
+    footer += [translate("morning.how_off", language)] if approval_set.day else []
     ticks, buttons = None, tuple[Button, ...]()
     if pressable:
         options = tuple(
@@ -158,7 +159,8 @@ def _render_title(approval_set: ApprovalSet, approvals: Approvals, open_count: i
     if running:
         return translate("set.busy", language, n=running)
     if not approval_set.entries:
-        return translate("morning.nothing", language)
+        key = "morning.own_cards" if approval_set.left_out else "morning.nothing"
+        return translate(key, language, n=approval_set.left_out)
     if open_count:
         return translate("set.waits", language, n=open_count)
     done = Counter[str]()
