@@ -21,7 +21,7 @@ from tests.harness.engines import StartEngine
 from tests.harness.memory_bot import Bot
 from tests.harness.memory_platform import DM
 from tests.linear.pace import measure_pace
-from tests.tools.office import TAXI
+from tests.tools.office import TAXI, decide
 from tests.tools.workflow.remote.company import DESK, LI, world_of
 from tools.spec import ToolError
 from tools.workflow.engine.commands import DecideCommand
@@ -216,3 +216,16 @@ async def test_what_the_store_interrupts_is_renewed_later(redis: Redis, failure:
     await refresher.refresh_changed_homes()
     assert shown == (["U1"] if again else []), "only who has theirs open; what Slack refuses is not repeated"
     assert await builder.pages.take_changed_people(9) == []
+
+
+async def test_requests_that_came_back_are_no_decisions_of_their_author(redis: Redis) -> None:
+    bot = Bot(redis)
+    for n in range(3):
+        await bot.start_request("expense", {**TAXI, "amount": str(n + 31)}, "U1", f"taxi {n}")
+    for task in ("E-0001-1", "E-0002-1"):
+        await decide(bot.engine, task, "U2", Decision.RETURN, "no receipt")
+    await bot.work()
+    builder = bot.ingress.features.home.builder
+    [author, decider] = [(await builder.build_home(one)).sections[0].entries for one in ("U1", "U2")]
+    assert len(author) == 2 and not any("决定" in one.card.title for one in author), "and no set of them is offered"
+    assert len(decider) == 1

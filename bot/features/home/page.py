@@ -27,7 +27,7 @@ from tools.spec import Caller, ToolError
 from tools.workflow.bpmn.graph import InvalidDefinitionError
 from tools.workflow.engine.commands import WithdrawCommand
 from tools.workflow.engine.port import AssignedTask
-from tools.workflow.engine.state import Request, Status
+from tools.workflow.engine.state import Request, Status, TaskKind
 
 log = logs.get_logger(__name__)
 
@@ -90,11 +90,12 @@ class HomeBuilder:
         skip = place.tasks if len(todo.tasks) > place.tasks else 0
         entries = [await self._build_task_entry(one, caller) for one in todo.tasks[skip : skip + PAGE]]
         shown_count = len(entries)
-        if skip == 0 and todo.total_count > 1:
+        returned_count = sum(one.task.kind is TaskKind.REVISE for one in todo.tasks)  # to their author: in no set
+        if skip == 0 and todo.total_count - returned_count > 1:
             # Asks for all of them in one message (`bot.features.sets`), once for each page.
             name = build_set_id(caller.id, f"home:{self.core.stores.clock.now_ms()}")
             button = Button(translate("set.several", language), SEVERAL, approval=name, version=1)
-            title = translate("set.waits", language, n=todo.total_count)
+            title = translate("home.several", language, n=todo.total_count)
             entries.insert(0, HomeEntry(Card(title=title, buttons=(button,))))
         return HomeSection(
             translate("home.tasks", language),
