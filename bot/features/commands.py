@@ -74,10 +74,7 @@ async def answer_command(core: Core, message: Message, caller: Caller, load: Loa
         case "forget":
             place = message.place
             files = Delete(build_waiting_files_key(core.stores.history.keys, place.conversation))
-            writes = (
-                *core.stores.history.build_forget_writes(place.conversation),
-                *((files,) if place.direct else ()),
-            )
+            writes = (*core.stores.history.build_forget_writes(place.conversation), *([files] if place.direct else ()))
             return CommandReply("forget", translate("command.forgotten", language), writes)
         case "morning_on" | "morning_off":  # from the next list on
             await core.stores.preferences.save_morning_wish(caller.id, wants_list=name == "morning_on")

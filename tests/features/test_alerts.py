@@ -7,6 +7,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from bot.core.cancellation import cancel_and_wait
+from bot.core.clock import Clock
 from bot.core.errors import ChatRefusedError, ChatUnavailableError, ModelFailureCause
 from bot.core.timing import Timing
 from bot.features.alerts.feature import AdministratorAlerts
@@ -99,3 +100,47 @@ async def test_a_pause_that_is_there_at_the_start_is_told_and_so_is_every_later_
     for reason in (PauseReason.NONE, PauseReason.BACKUP, PauseReason.EMPTIED):
         await watch.report(reason, 0)
     assert len(list_alerts(bot)) == 2, "work went on in between, and a backup ends by itself"
+
+
+async def test_what_nobody_could_be_told_is_told_once_the_platform_is_back(redis: Redis) -> None:
+    bot = Bot(redis)
+    bot.directory.change(ZHAO.id, runs_workspace=True)
+    place = await bot.chat.open_dm(ZHAO.id)
+    bot.chat.fails[place.channel] = [ChatUnavailableError("unreachable", "chat.post_message")] * 3
+    await bot.journal.append_record("lane", "item.dead", item="E77")
+    watching = asyncio.create_task(get_alerts(bot).watch_problems())
+    try:
+        await wait_for_alerts(bot, 1)
+    finally:
+        await cancel_and_wait([watching])
+    assert "E77" in list_alerts(bot)[0] and (await bot.list_journal_kinds()).count("alert") == 1
+
+
+async def test_one_administrator_who_is_away_neither_silences_the_others_nor_repeats_it_to_them(redis: Redis) -> None:
+    bot = Bot(redis)
+    bot.directory.change(ZHAO.id, runs_workspace=True)
+    bot.directory.change(LI.id, runs_workspace=True)
+    first, second = [
+        await bot.chat.open_dm(one.id) for one in await bot.directory.list_people() if one.is_administrator
+    ]
+    for away, told in ((first, second), (second, first)):
+        await redis.flushall()
+        bot.chat.posts.clear()
+        bot.chat.fails[away.channel] = [ChatUnavailableError("unreachable", "chat.post_message")]
+        for _ in range(2):
+            assert await get_alerts(bot).send_alert("clock", seconds=80)
+        assert [one.place for one in bot.chat.posts] == [told]
+
+
+async def test_a_problem_right_before_a_restart_or_an_outage_is_told_after_it(redis: Redis) -> None:
+    bot = Bot(redis)
+    bot.directory.change(ZHAO.id, runs_workspace=True)
+    await bot.journal.append_record("lane", "item.dead", item="E77")
+    alerts = get_alerts(bot)
+    alerts = replace(alerts, core=replace(alerts.core, stores=replace(alerts.core.stores, clock=Clock())))
+    watching = asyncio.create_task(alerts.watch_problems())
+    try:
+        await wait_for_alerts(bot, 1)
+    finally:
+        await cancel_and_wait([watching])
+    assert "E77" in list_alerts(bot)[0]

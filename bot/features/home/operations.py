@@ -94,13 +94,8 @@ class OperationsReader:
             for one in state.stuck[:SHOWN]
         ]  # fmt: skip
         letters = [
-            translate(
-                "home.letter",
-                language,
-                id=one.item.id,
-                kind=one.kind or "—",
-                error=shorten_text(one.item.error, ERROR) or "—",
-            )
+            translate("home.letter", language, id=one.item.id, kind=one.kind or "—",
+                      error=shorten_text(one.item.error, ERROR) or "—")
             for one in reversed(state.letters[-SHOWN:])
-        ]
+        ]  # fmt: skip
         return [*lanes, *letters]
