@@ -55,9 +55,9 @@ async def answer_command(core: Core, message: Message, caller: Caller, load: Loa
                 lines.append(await _describe_task(core, key, one, language))
             return CommandReply("tasks", _format_listing("tasks", lines, language, todo.total_count))
         case "done":
-            tasks = await engine.list_decided_tasks(caller.id)
-            lines = [await _describe_task(core, "command.decided", one, language) for one in tasks]
-            return CommandReply("done", _format_listing("done", lines, language))
+            tasks = (await engine.list_decided_tasks(caller.id))[::-1]
+            lines = [await _describe_task(core, "command.decided", one, language) for one in tasks[:LISTED]]
+            return CommandReply("done", _format_listing("done", lines, language, len(tasks)))
         case "requests":
             own = await engine.list_recent_requests(caller.id, LISTED)
             lines = []

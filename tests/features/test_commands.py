@@ -77,6 +77,16 @@ async def test_what_was_decided_is_listed_however_it_was(redis: Redis, decision:
         assert any(line.endswith("同意撤回") for line in (await told(bot, "U2", "已办")).splitlines())
 
 
+async def test_many_decisions_are_bounded_the_newest_first(redis: Redis) -> None:
+    bot = Bot(redis)
+    for n in range(LISTED + 2):
+        await bot.engine.start_request("expense", TAXI, "U1", f"taxi {n}", bot.today())
+        await decide(bot.engine, f"E-{n + 1:04}-1", "U2", Decision.APPROVE)
+    lines = (await told(bot, "U2", "已办")).splitlines()
+    assert [line[2:8] for line in lines[1:-1]] == [f"E-{n:04}" for n in range(LISTED + 2, 2, -1)]
+    assert "还有 2 项更早的" in lines[-1]
+
+
 async def test_own_requests_say_who_has_them_and_since_when_the_newest_first(redis: Redis) -> None:
     bot = Bot(redis)
     for n in range(LISTED + 2):
