@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -25,6 +26,7 @@ from bot.features.sets.morning_lists import OpenMorningList
 from bot.features.sets.sets import MAX_ENTRIES
 from bot.platforms.slack.blocks import MAX_BLOCKS, count_json_bytes, render_post
 from bot.queue.writes import Write
+from bot.storage.dead_letters import DeadLetterStore
 from tests.harness.approval_sets import SET, card_of, find_set_beside, press, put_press, start_claims
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import Bot, every_edge
@@ -32,6 +34,7 @@ from tests.harness.memory_platform import Edges, PostedMessage
 from tests.stories.script import DONE, calls
 from tests.tools.company import LI, WANG, ZHANG
 from tests.tools.office import withdraw
+from tools.spec import ToolError
 from tools.workflow.engine.state import Delegation, Status
 
 
@@ -214,6 +217,27 @@ async def test_a_morning_list_without_boxes_does_not_say_that_nothing_waits(redi
     bot.directory.known.pop()
     await bot.handle_work(lane, "r", RefreshSet())
     assert shown(bot)[0].text == "11月20日早间清单：1 个申请等您决定", "control: now it has its box"
+
+
+@corpus(("later_h", "count"), (2, 1), (4, 0))
+async def test_a_morning_list_outlasts_an_outage_of_the_engine_but_not_its_morning(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch, later_h: int, count: int
+) -> None:
+    bot = Bot(redis)
+    await start_claims(bot, 11)
+    ask, failures = bot.engine.list_own_requests, [ToolError("engine_down", "away")] * 12
+
+    async def be_away(person: str) -> Any:
+        if not failures:
+            return await ask(person)
+        bot.today_offset = timedelta(hours=later_h)
+        raise failures.pop()
+
+    monkeypatch.setattr(bot.engine, "list_own_requests", be_away)
+    lane = build_set_id(LI.id, "2026-11-20")
+    await bot.handle_work(lane, "m", OpenMorningList(person=LI.id, day="2026-11-20"))
+    assert await DeadLetterStore(redis, bot.keys).list_dead_letters() == []
+    assert len(shown(bot)) == count, "it is ten o'clock now, and until one it still comes"
 
 
 @corpus("said", "", "7", "-1", "0,0,x", "9" * 5000, "０", "1e9")

@@ -24,7 +24,7 @@ def build(core: Core) -> Feature:
             Work(model=OpenSet, handle=sets.open_set),
             Work(model=RefreshSet, handle=sets.refresh_set, is_owed=True),
             Work(model=StartMorning, handle=mornings.start_morning),
-            Work(model=OpenMorningList, handle=mornings.open_list),
+            Work(model=OpenMorningList, handle=mornings.open_list, is_owed=True),
         ),
         presses={
             **dict.fromkeys(SET_CHOICES, sets.handle_press),

@@ -95,11 +95,13 @@ class MorningLists:
         ]
 
     async def open_list(self, lease: Lease, work: OpenMorningList) -> Sequence[Write]:
-        """Post one person's list, unless they want none, are away themselves, or there is nothing to say."""
+        """Post one person's list in its morning, unless they want none, are away, or there is nothing to say."""
         caller = await self.core.platform.directory.find_caller(work.person)
         if caller is None or not await self.core.stores.preferences.wants_morning_list(work.person):
             return []
-        if await self.approval_sets.facts.is_away(caller.id, self.core.stores.clock.today(caller.person.zone)):
+        now = self.core.stores.clock.today(caller.person.zone)
+        is_late = not self._is_due(now) or work.day != now.date().isoformat()
+        if is_late or await self.approval_sets.facts.is_away(caller.id, now):
             return []
         return await self.approval_sets.open_morning_list(lease, caller.person, work.day)
 
