@@ -219,6 +219,18 @@ async def test_a_morning_list_without_boxes_does_not_say_that_nothing_waits(redi
     assert shown(bot)[0].text == "11月20日早间清单：1 个申请等您决定", "control: now it has its box"
 
 
+async def test_a_set_that_cannot_be_opened_is_told(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    bot = Bot(redis)
+    await start_claims(bot, 11)
+
+    async def be_away(*asked: Any) -> Any:
+        raise ToolError("engine_down", "away")
+
+    monkeypatch.setattr(bot.engine, "list_todo_tasks", be_away)
+    await open_set(bot)
+    assert not shown(bot) and "试了几次都没能处理" in bot.chat.texts(f"D{LI.id}")[-1]
+
+
 @corpus(("later_h", "count"), (2, 1), (4, 0))
 async def test_a_morning_list_outlasts_an_outage_of_the_engine_but_not_its_morning(
     redis: Redis, monkeypatch: pytest.MonkeyPatch, later_h: int, count: int

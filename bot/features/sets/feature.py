@@ -21,7 +21,7 @@ def build(core: Core) -> Feature:
     mornings = MorningLists(core=core, approval_sets=sets, at=core.settings.morning_time)
     return Feature(
         work=(
-            Work(model=OpenSet, handle=sets.open_set),
+            Work(model=OpenSet, handle=sets.open_set, give_up=sets.give_up_set),
             Work(model=RefreshSet, handle=sets.refresh_set, is_owed=True),
             Work(model=StartMorning, handle=mornings.start_morning),
             Work(model=OpenMorningList, handle=mornings.open_list, is_owed=True),

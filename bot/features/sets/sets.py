@@ -17,6 +17,7 @@ from bot.approvals.delivery import list_names_on_card, list_represented
 from bot.approvals.opinion_drafts import is_refusal_drafted
 from bot.approvals.refusals import SETTLED_MS
 from bot.chat.messages import Card, Click, Dialog, MessageRef, Post
+from bot.conversation.notices import build_given_up_notice
 from bot.core import logs
 from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
@@ -85,6 +86,10 @@ class ApprovalSets:
             return []
         return await self._show_new_set(lease, approval_set, person)
 
+    async def give_up_set(self, item: LaneItem, work: OpenSet) -> Sequence[Write]:
+        """Tell the person that their set could not be opened."""
+        return [build_given_up_notice(item, work.person)]
+
     async def open_morning_list(self, lease: Lease, person: Person, day: str) -> Sequence[Write]:
         """Post the list of a day, once. Nothing is posted where there is nothing to say."""
         approval_set = await self.sets.load_set(lease.lane)
@@ -115,9 +120,8 @@ class ApprovalSets:
 
     async def _build_set(self, set_id: str, person: Person, tasks: Sequence[str], *, day: str = "") -> ApprovalSet:
         """Build a set of the tasks that this person may decide now, oldest first, as many as one message holds."""
-        empty = ApprovalSet(
-            id=set_id, person=person.id, entries=(), ticked=(), day=day, made_ms=self.core.stores.clock.now_ms()
-        )
+        now_ms = self.core.stores.clock.now_ms()
+        empty = ApprovalSet(id=set_id, person=person.id, entries=(), ticked=(), day=day, made_ms=now_ms)
         return await self._add_tasks(empty, person, tasks)
 
     async def _add_tasks(self, approval_set: ApprovalSet, person: Person, tasks: Sequence[str] = ()) -> ApprovalSet:
@@ -281,12 +285,8 @@ class ApprovalSets:
 
     async def _refuse_press(self, lease: Lease, click: Click, code: str) -> Sequence[Write]:
         await tell_presser(self.core, click, f"set.{code}")
-        return [
-            self.core.stores.journal.build_record_write(
-                lease.lane, "set.refused", person=click.person, channel=click.place.channel, text=code,
-                choice=click.choice,
-            )
-        ]  # fmt: skip
+        about = {"person": click.person, "channel": click.place.channel, "text": code, "choice": click.choice}
+        return [self.core.stores.journal.build_record_write(lease.lane, "set.refused", **about)]
 
     # The dialog of a rejection
 
