@@ -12,6 +12,7 @@ from bot.agent.tool_executor import RunStep
 from bot.approvals.cards import Cards
 from bot.chat.messages import Click, Dialog, Message, Place, Post, SuggestedPrompt
 from bot.chat.platform import Platform
+from bot.conversation.notices import build_given_up_notice
 from bot.conversation.turn_context import CommandReply, LoadConversation
 from bot.core.history_entries import PausedRun
 from bot.core.records import Approval, Run, RunResult
@@ -51,6 +52,11 @@ class Core:
 async def end_silently(item: LaneItem | Lease, work: FrozenModel) -> Sequence[Write]:
     """End work that nobody waits for, without telling anybody."""
     return []
+
+
+async def tell_person(item: LaneItem, work: Any) -> Sequence[Write]:
+    """Tell the person who has asked for the work that it failed every time."""
+    return [build_given_up_notice(item, work.person)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

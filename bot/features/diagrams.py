@@ -13,7 +13,7 @@ from bot.core.disclosure import can_show_in
 from bot.core.i18n import render_value
 from bot.core.records import Approval, Run
 from bot.core.run_state import CallStatus, validate_args
-from bot.features.contract import Core, Feature, Work
+from bot.features.contract import Core, Feature, Work, tell_person
 from bot.queue.lanes import Lease
 from bot.queue.writes import EnqueueItem, Write
 from tools.privacy import classify_result
@@ -41,7 +41,7 @@ class RenderDiagram(StoredModel):
 
 def build(core: Core, paint: PaintDiagram = render_picture) -> Feature:
     return Feature(
-        work=(Work(model=RenderDiagram, handle=partial(post_diagram, core, paint)),),
+        work=(Work(model=RenderDiagram, handle=partial(post_diagram, core, paint), give_up=tell_person),),
         card_presses={"show": partial(show_process, core)},
         build_step_writes=build_step_writes,
     )

@@ -4,7 +4,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.agent.model import Messages, ModelReply
-from bot.core.errors import ChatUnavailableError
+from bot.core.errors import ChatRefusedError, ChatUnavailableError
 from bot.core.records import ApprovalState
 from tests.harness.memory_bot import Bot
 from tests.harness.presses import everywhere
@@ -68,3 +68,10 @@ async def test_a_platform_that_is_away_gets_it_later(redis: Redis, monkeypatch: 
     monkeypatch.setattr(bot.chat, "upload_picture", later)
     await bot.press(bot.chat.cards("DU2")[0], "show", person="U2")
     assert len(bot.chat.pictures) == 1
+
+
+async def test_who_asked_for_a_picture_that_the_platform_refuses_is_told(redis: Redis) -> None:
+    bot = await asked(redis)
+    bot.chat.fails["upload DU2"] = [ChatRefusedError("missing_scope", "files.upload")] * 9
+    await bot.press(bot.chat.cards("DU2")[0], "show", person="U2")
+    assert not bot.chat.pictures and "试了几次都没能处理" in bot.chat.texts("DU2")[-1]

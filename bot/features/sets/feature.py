@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.core.work_items import REJECT_SET, SET_CHOICES, OpenSet, RefreshSet
-from bot.features.contract import Core, DialogPress, Feature, Work
+from bot.features.contract import Core, DialogPress, Feature, Work, tell_person
 from bot.features.sets.day_facts import DayFacts, TeamIndex
 from bot.features.sets.morning_lists import MorningLists, OpenMorningList, StartMorning
 from bot.features.sets.set_store import ApprovalSetStore
@@ -21,7 +21,7 @@ def build(core: Core) -> Feature:
     mornings = MorningLists(core=core, approval_sets=sets, at=core.settings.morning_time)
     return Feature(
         work=(
-            Work(model=OpenSet, handle=sets.open_set, give_up=sets.give_up_set),
+            Work(model=OpenSet, handle=sets.open_set, give_up=tell_person),
             Work(model=RefreshSet, handle=sets.refresh_set, is_owed=True),
             Work(model=StartMorning, handle=mornings.start_morning),
             Work(model=OpenMorningList, handle=mornings.open_list, is_owed=True),

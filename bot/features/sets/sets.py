@@ -17,7 +17,6 @@ from bot.approvals.delivery import list_names_on_card, list_represented
 from bot.approvals.opinion_drafts import is_refusal_drafted
 from bot.approvals.refusals import SETTLED_MS
 from bot.chat.messages import Card, Click, Dialog, MessageRef, Post
-from bot.conversation.notices import build_given_up_notice
 from bot.core import logs
 from bot.core.errors import ChatRefusedError
 from bot.core.i18n import translate
@@ -86,10 +85,6 @@ class ApprovalSets:
             return []
         return await self._show_new_set(lease, approval_set, person)
 
-    async def give_up_set(self, item: LaneItem, work: OpenSet) -> Sequence[Write]:
-        """Tell the person that their set could not be opened."""
-        return [build_given_up_notice(item, work.person)]
-
     async def open_morning_list(self, lease: Lease, person: Person, day: str) -> Sequence[Write]:
         """Post the list of a day, once. Nothing is posted where there is nothing to say."""
         approval_set = await self.sets.load_set(lease.lane)
@@ -155,9 +150,8 @@ class ApprovalSets:
         or is to be refused as somebody has said. Another reason is an author who may be mistaken for somebody else,
         which a name alone does not show."""
         request, now_ms = assigned.request, self.core.stores.clock.now_ms()
-        approval = await self.core.stores.approvals.load_approval(
-            derive_task_card_id(self.core.stores.keys, assigned.task.id)
-        )
+        card_id = derive_task_card_id(self.core.stores.keys, assigned.task.id)
+        approval = await self.core.stores.approvals.load_approval(card_id)
         if approval is None or approval.gate is not Gate.APPROVE or not shows_request(approval, assigned):
             return None
         standing = await list_represented(self.core.cards, approval, person.id)
