@@ -73,6 +73,8 @@ class MemoryChannel:
     ephemerals: list[tuple[str, str]] = field(default_factory=list)
     pictures: list[PostedPicture] = field(default_factory=list)
     files: list[tuple[Place, Sequence[tuple[str, bytes]], str]] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)
+    """The words above files."""
     fails: dict[str, list[ChatError]] = field(default_factory=dict)
     statuses: list[tuple[Place, str]] = field(default_factory=list)
     sessions: list[tuple[Place, SessionStatus]] = field(default_factory=list)
@@ -143,6 +145,7 @@ class MemoryChannel:
         self.edge()
         if not (again and key in [one for _, _, one in self.files]):
             self.files.append((place, files, key))
+            self.comments.append(comment)
         self.edge()
 
     def find_rate_slot(self, place: Place) -> None:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bot.chat.messages import Post
 from bot.core import logs
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
@@ -42,15 +43,13 @@ async def show_files(core: Core, files: FileStore, lease: Lease, work: ShowFiles
     if deleted:
         comment += "\n" + translate("file.deleted", language, files=choose_words(describe_files(deleted), language))
     place = direct.model_copy(update={"thread": work.card.ts})
+    key, again = f"files:{work.card.ts}", lease.item.is_redelivery
     if there:
-        await core.platform.chat.upload_files(
-            place, there, comment=comment, key=f"files:{work.card.ts}", again=lease.item.is_redelivery
-        )
-    return [
-        core.stores.journal.build_record_write(
-            lease.lane, "files.shown", person=work.person, channel=direct.channel, text=work.subject
-        )
-    ]
+        await core.platform.chat.upload_files(place, there, comment=comment, key=key, again=again)
+    else:
+        await core.platform.chat.post_message(place, Post(comment), key=key, again=again)
+    about = {"person": work.person, "channel": direct.channel, "text": work.subject}
+    return [core.stores.journal.build_record_write(lease.lane, "files.shown", **about)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,20 @@ async def test_killed_anywhere_both_files_are_on_one_request(redis: Redis) -> No
         assert not await redis.hgetall(build_waiting_files_key(bot.keys, DM.conversation)), "nothing waits any more"
 
 
+@corpus("count", 2, 1)
+async def test_deciders_are_told_of_files_whose_bytes_are_gone_also_when_all_are(redis: Redis, count: int) -> None:
+    """A store that was restored without its folder of files has lost them before their time."""
+    kept = MemoryFileBytes()
+    bot = Bot(redis, [answer] * 4, file_bytes=kept)
+    bot.file_source.contents |= CONTENT
+    await bot.send("报销 500 元差旅费", files=SENT[:count])
+    kept.contents = {sha256: content for sha256, content in kept.contents.items() if content != CONTENT["F0RECEIPT1"]}
+    await bot.press(bot.chat.cards()[-1], "confirm")
+    told = [*bot.chat.comments, *bot.chat.texts(f"D{LI.id}")]
+    [gone] = [text for text in told if "taxi.png" in text]
+    assert "丢失" in gone
+
+
 @pytest.mark.parametrize("is_buried", [False, True])
 @pytest.mark.parametrize("is_model_asked", [False, True])
 async def test_the_files_of_a_run_that_was_given_up_after_its_card_can_be_used_again(
