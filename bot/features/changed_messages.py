@@ -48,9 +48,8 @@ async def notify_writer(core: Core, lease: Lease, change: MessageChanged) -> Seq
             place, post, key=f"{code}:{run.id}", again=lease.item.is_redelivery
         )
         run.change_notices = (*run.change_notices, notice)
-    journal_write = core.stores.journal.build_record_write(
-        lease.lane, f"message.{code}", run=run.id, person=run.message.person, channel=message.place.channel
-    )
+    about = {"run": run.id, "person": run.message.person, "channel": message.place.channel}
+    journal_write = core.stores.journal.build_record_write(lease.lane, f"message.{code}", **about)
     if not change.is_deleted:
         files = tuple(one for one in message.files if one.id not in run.used_files)  # others are on a request already
         now = {"text": message.text, "unread": message.unread, "files": files}

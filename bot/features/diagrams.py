@@ -84,11 +84,8 @@ async def post_diagram(core: Core, paint: PaintDiagram, lease: Lease, draw: Rend
         return []
     title, alt = render_value(diagram.title, language), render_value(diagram.alt, language)
     await core.platform.chat.upload_picture(place, png, name=FILE, title=title, alt=alt, key=key, again=again)
-    return [
-        core.stores.journal.build_record_write(
-            lease.lane, "picture", person=caller.id, channel=place.channel, text=draw.name
-        )
-    ]
+    about = {"person": caller.id, "channel": place.channel, "text": draw.name}
+    return [core.stores.journal.build_record_write(lease.lane, "picture", **about)]
 
 
 async def _choose_diagram_place(core: Core, draw: RenderDiagram, privacy: Privacy) -> Place:

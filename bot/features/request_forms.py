@@ -265,10 +265,8 @@ class RequestForms:
 
     def _build_journal_write(self, item: LaneItem, form: FormSubmitted, refused: str = "") -> Write:
         kind = "form.refused" if refused else "form.submitted"
-        more = {"error": refused} if refused else {}
-        return self.core.stores.journal.build_record_write(
-            item.lane, kind, person=form.person, text=form.process[:60], **more
-        )
+        about = {"person": form.person, "text": form.process[:60], **({"error": refused} if refused else {})}
+        return self.core.stores.journal.build_record_write(item.lane, kind, **about)
 
 
 async def list_tool_problems(context: ToolContext, form: FormSubmission) -> tuple[FormProblem, ...]:

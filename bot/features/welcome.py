@@ -87,9 +87,5 @@ async def welcome_person(core: Core, lease: Lease, work: WelcomePerson) -> Seque
     text = translate("command.welcome", caller.person.language, name=choose_name(caller.person, caller.person.language))
     again = lease.item.is_redelivery
     await core.platform.chat.post_message(work.place, Post(text), key=f"welcome:{work.person}", again=again)
-    return [
-        mark,
-        core.stores.journal.build_record_write(
-            lease.lane, "notice", person=work.person, channel=work.place.channel, text="command.welcome"
-        ),
-    ]
+    about = {"person": work.person, "channel": work.place.channel, "text": "command.welcome"}
+    return [mark, core.stores.journal.build_record_write(lease.lane, "notice", **about)]

@@ -13,13 +13,14 @@ from bot.chat.messages import Post
 from bot.core import logs
 from bot.core.errors import CountersignError
 from bot.core.i18n import translate
-from bot.core.work_items import ShowFiles
+from bot.core.work_items import NotifyPerson, ShowFiles
 from bot.features.contract import Core
 from bot.features.files.file_store import DAY_MS, FileStore
-from bot.queue.lanes import Lease
-from bot.queue.writes import Write
+from bot.queue.lanes import LaneItem, Lease
+from bot.queue.writes import EnqueueItem, Write
 from tools.cards.fields import describe_files
 from tools.languages import choose_words
+from tools.spec import TextRef
 
 log = logs.get_logger(__name__)
 
@@ -39,7 +40,7 @@ async def show_files(core: Core, files: FileStore, lease: Lease, work: ShowFiles
     found = [(one, await files.load_content(one.sha256)) for one in work.files]
     there = [(one.name, content) for one, content in found if content is not None]
     deleted, language = [one for one, content in found if content is None], caller.person.language
-    comment = translate("file.attached", language, request=work.subject.rpartition("-")[0] or work.subject)
+    comment = translate("file.attached", language, request=_get_request(work))
     if deleted:
         comment += "\n" + translate("file.deleted", language, files=choose_words(describe_files(deleted), language))
     place = direct.model_copy(update={"thread": work.card.ts})
@@ -50,6 +51,17 @@ async def show_files(core: Core, files: FileStore, lease: Lease, work: ShowFiles
         await core.platform.chat.post_message(place, Post(comment), key=key, again=again)
     about = {"person": work.person, "channel": direct.channel, "text": work.subject}
     return [core.stores.journal.build_record_write(lease.lane, "files.shown", **about)]
+
+
+async def tell_reader(item: LaneItem, work: ShowFiles) -> Sequence[Write]:
+    """Tell the reader of the card that they could not get its files."""
+    text = TextRef(key="file.not_shown", params={"request": _get_request(work), "files": describe_files(work.files)})
+    notice = NotifyPerson(person=work.person, text=text)
+    return [EnqueueItem(f"notice:{work.person}", f"{item.id}:told", notice.model_dump_json())]
+
+
+def _get_request(work: ShowFiles) -> str:
+    return work.subject.rpartition("-")[0] or work.subject
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,5 @@ class MorningLists:
             await self._apply(SetTimer(id=f"refresh:{set_id}", lane=set_id, due_ms=due_ms, body=body))
 
     async def _apply(self, write: EnqueueItem | SetTimer) -> None:
-        await apply_writes(
-            self.core.stores.redis, self.core.stores.keys, self.core.stores.keys.get_partition(write.lane), [write]
-        )
+        stores = self.core.stores
+        await apply_writes(stores.redis, stores.keys, stores.keys.get_partition(write.lane), [write])

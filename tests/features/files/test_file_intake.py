@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from bot.agent.model import Messages, ModelReply
 from bot.chat.messages import Card, FormSubmission, Message, SentFile
 from bot.conversation import endings, turn_context
-from bot.core.errors import FilesUnavailableError
+from bot.core.errors import ChatRefusedError, FilesUnavailableError
 from bot.core.i18n import translate
 from bot.core.work_items import ExpireCard, FormSubmitted
 from bot.features.files import feature as files
@@ -67,6 +67,16 @@ async def test_deciders_are_told_of_files_whose_bytes_are_gone_also_when_all_are
     told = [*bot.chat.comments, *bot.chat.texts(f"D{LI.id}")]
     [gone] = [text for text in told if "taxi.png" in text]
     assert "丢失" in gone
+
+
+async def test_deciders_are_told_of_files_that_the_platform_refuses(redis: Redis) -> None:
+    bot = Bot(redis, [answer] * 4)
+    bot.file_source.contents |= CONTENT
+    bot.chat.fails[f"upload D{LI.id}"] = [ChatRefusedError("storage_limit_reached", "files.upload")] * 9
+    await bot.send("报销 500 元差旅费", files=SENT)
+    await bot.press(bot.chat.cards()[-1], "confirm")
+    last = bot.chat.texts(f"D{LI.id}")[-1]
+    assert "没能发给您" in last and "taxi.png" in last and "E-0001 " in last
 
 
 @pytest.mark.parametrize("is_buried", [False, True])
