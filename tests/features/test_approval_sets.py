@@ -219,6 +219,24 @@ async def test_a_morning_list_without_boxes_does_not_say_that_nothing_waits(redi
     assert shown(bot)[0].text == "11月20日早间清单：1 个申请等您决定", "control: now it has its box"
 
 
+async def test_who_was_made_a_guest_learns_nothing_more_from_their_morning_list(redis: Redis) -> None:
+    bot = Bot(redis)
+    await start_claims(bot, 11)
+    lane = build_set_id(LI.id, "2026-11-20")
+    await bot.handle_work(lane, "m", OpenMorningList(person=LI.id, day="2026-11-20"))
+    now = bot.today()
+    absence = Delegation(id="D1", person=ZHANG.id, deputy=WANG.id, start=now, end=now + timedelta(days=1))
+    await bot.engine.add_delegation(absence, now)
+    await start_claims(bot, 12)
+    told = dict[bool, str]()
+    for is_active in (False, True):
+        bot.directory.change(LI.id, active=is_active)
+        await bot.handle_work(lane, f"r{is_active}", RefreshSet())
+        told[is_active] = str(shown(bot)[0].card)
+    assert not any(one in told[False] for one in ("今天不在", "E-0002"))
+    assert all(one in told[True] for one in ("今天不在", "E-0002")), "control"
+
+
 async def test_a_set_that_cannot_be_opened_is_told(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     bot = Bot(redis)
     await start_claims(bot, 11)

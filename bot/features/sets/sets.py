@@ -265,8 +265,8 @@ class ApprovalSets:
         if work.code:
             approval_set = approval_set.refuse_entry(work.approval, work.code, work.note)
         joins: tuple[Write, ...] = ()
-        if approval_set.day and (person := await self.core.platform.directory.find_person(approval_set.person)):
-            grown = await self._add_tasks(approval_set, person)
+        if approval_set.day and (caller := await self.core.platform.directory.find_caller(approval_set.person)):
+            grown = await self._add_tasks(approval_set, caller.person)
             joins = _build_joins(grown, grown.entries[len(approval_set.entries) :])
             approval_set = grown
         approvals = await self._load_approvals(approval_set)
@@ -341,7 +341,7 @@ class ApprovalSets:
         for approval in known.values():
             names |= await list_names_on_card(self.core.cards, approval)
         now = self.core.stores.clock.today(person.zone)
-        facts = await self.facts.list_facts(person, now) if approval_set.day else ()
+        facts = await self.facts.list_facts(person, now) if approval_set.day and person.active else ()
         return set_render.render_set(approval_set, known, names, person, self.core.stores.clock.now_ms(), facts)
 
     async def _load_approvals(self, approval_set: ApprovalSet) -> dict[str, Approval]:
