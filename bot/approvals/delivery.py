@@ -71,9 +71,8 @@ async def replace_card(
 ) -> DeliveredCard:
     """Update an edited card in place. A card that may need several messages gets new copies instead. Only the last of
     several messages can be updated, and the card must show what will be done."""
-    if max(len(previous.proposal.body), len(approval.proposal.body)) > MAX_BODY_LENGTH or not _can_show_in_full(
-        approval.place
-    ):
+    is_long = max(len(previous.proposal.body), len(approval.proposal.body)) > MAX_BODY_LENGTH
+    if is_long or not _can_show_in_full(approval.place):
         return await post_card(cards, approval, key_part, again=again)
     return await update_copies(cards, record_delivery(approval, {}))
 
@@ -88,6 +87,8 @@ async def post_copies(
     for reader in [one for id in readers if (one := await cards.platform.directory.find_person(id))]:
         key = f"{approval.id}:{approval.version}:{reader.id}:{key_part}"[:200]
         try:
+            if not reader.active and reader.id != approval.proposal.requester:  # a guest by now
+                raise ChatRefusedError("not_a_member")
             place = approval.place  # an older copy in a channel is updated there
             if place is None or not _can_show_in_full(place):  # a new copy shows everything
                 place = await cards.platform.chat.open_dm(reader.id)
@@ -156,9 +157,8 @@ async def shows_record(cards: Cards, approval: Approval, reader: Person) -> bool
     if ref is None:
         return True
     names, is_shared = await list_names_on_card(cards, approval), _is_in_channel(approval, ref)
-    return await cards.platform.chat.has_buttons_of(
-        ref, render.render_card(approval, reader, names, is_shared=is_shared)
-    )
+    post = render.render_card(approval, reader, names, is_shared=is_shared)
+    return await cards.platform.chat.has_buttons_of(ref, post)
 
 
 async def list_card_events(cards: Cards, approval: Approval, excluded: Collection[str]) -> dict[str, str]:
@@ -180,7 +180,7 @@ async def post_note(cards: Cards, approval: Approval, note: TextRef, key_part: s
     recipients, sentences = await list_recipients(cards, approval), dict[str, str]()
     for id, ref in dict(approval.copies).items():
         reader = await cards.platform.directory.find_person(id)
-        if reader is None or id not in recipients:
+        if reader is None or not reader.active or id not in recipients:
             continue
         text = translate(
             note.key,

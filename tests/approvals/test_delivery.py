@@ -15,11 +15,11 @@ from bot.chat.messages import Card, Click, MessageRef, Post
 from bot.core.clock import Clock, read_system_time
 from bot.core.errors import ChatUnavailableError
 from bot.core.records import TAKEN_BACK_CHOICE, ApprovalState, EffectState, OpenCard
-from bot.core.work_items import ButtonPressed, RefreshCard, build_show_lane
+from bot.core.work_items import ButtonPressed, ExpireCard, RefreshCard, build_show_lane
 from tests.harness.corpus import corpus
 from tests.harness.memory_bot import TODAY, Bot
 from tests.harness.memory_platform import DM, PostedMessage
-from tests.harness.presses import everywhere, proposed, started
+from tests.harness.presses import everywhere, proposed, requested, started
 from tests.stories.script import DONE, calls
 from tools.workflow.engine.state import Delegation
 
@@ -254,3 +254,18 @@ async def test_while_items_catch_up_the_last_of_them_rewrites_the_card_and_nobod
     assert (await update_copies(bot.handlers.cards, approval)).outdated and not bot.chat.updates
     await bot.work()
     assert len(bot.chat.updates) == 1 and not (await update_copies(bot.handlers.cards, approval)).outdated
+
+
+async def test_a_decider_who_has_become_a_guest_gets_no_card_of_anybody(redis: Redis) -> None:
+    bot = await requested(redis)
+    approval = await bot.load_approval()
+    bot.now_offset = timedelta(days=30)
+    await bot.handle_work(approval.id, "over", ExpireCard(version=1))
+    bot.directory.change("U2", active=False)
+    said = len(bot.chat.texts("DU2"))
+    await bot.press(bot.chat.cards("DU1")[-1], "again", "U1")
+    assert len(bot.chat.texts("DU2")) == said
+    assert (await bot.load_approval()).state is ApprovalState.EXPIRED and "没能处理完" in bot.chat.texts("DU1")[-1]
+    bot.directory.change("U2", active=True)
+    await bot.press(bot.chat.cards("DU1")[-1], "again", "U1", id="later")
+    assert len(bot.chat.texts("DU2")) == said + 1, "control"
