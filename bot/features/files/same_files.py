@@ -9,7 +9,7 @@ from tools.people.names import get_names_by_language
 from tools.requests.duplicates import list_claims_with_file
 from tools.spec import TextRef, ToolError
 from tools.workflow.engine.authority import OVER_CODES
-from tools.workflow.engine.state import TaskKind
+from tools.workflow.engine.state import APPROVAL_DECISIONS, TaskKind
 from tools.workflow.engine.store import OutboxEvent
 
 
@@ -31,13 +31,10 @@ async def notify_of_same_files(core: Core, event: OutboxEvent) -> None:
         for other in await list_claims_with_file(engine, file, request.id):
             same = next(one for one in other.filled.files if one.sha256 == file.sha256)
             requester = await get_names_by_language(core.platform.directory, request.initiator)
-            params: dict[str, str | int | dict[str, str]] = {
-                "request": other.id,
-                "file": same.name,
-                "other": request.id,
-                "requester": requester,
-            }
-            deciders = {t.by or t.assignee for t in other.tasks if t.kind is TaskKind.APPROVE}
+            about = {"request": other.id, "file": same.name, "other": request.id}
+            params: dict[str, str | int | dict[str, str]] = {**about, "requester": requester}
+            asked = [t for t in other.tasks if t.kind is TaskKind.APPROVE]  # and did not hand it over, for example
+            deciders = {t.by or t.assignee for t in asked if t.is_open or t.outcome in APPROVAL_DECISIONS}
             for person in sorted(deciders - {request.initiator, other.initiator}):
                 notice = NotifyPerson(person=person, text=TextRef(key="file.same_elsewhere", params=params))
                 lane, id = f"notice:{person}", f"same_file:{request.id}:{other.id}:{file.sha256[:16]}:{person}"

@@ -29,7 +29,7 @@ from tests.harness.memory_platform import DM, MemoryFileBytes
 from tests.stories.script import DONE, calls, expense, mail
 from tests.tools.company import LI, LIN
 from tools.spec import AttachedFile
-from tools.workflow.engine.commands import CcCommand
+from tools.workflow.engine.commands import CcCommand, TransferCommand
 
 SENT = (SentFile(id="F0RECEIPT1", name="taxi.png"), SentFile(id="F0RECEIPT2", name="hotel.pdf"))
 CONTENT = {"F0RECEIPT1": png("taxi"), "F0RECEIPT2": pdf("hotel")}
@@ -328,3 +328,21 @@ async def test_who_has_a_copy_and_asks_for_the_card_learns_of_no_other_claim_wit
     assert "decide_task" in told and "E-0002" in told and "E-0001" not in told
     if is_expired:
         assert "E-0001" in str(bot.chat.cards("DU2")[-1].facts), "its approver does"
+
+
+@corpus(("handed_over", "told"), (False, "U3"), (True, "U5"))
+async def test_only_who_decides_the_other_claim_or_has_decided_it_is_told_of_the_same_file(
+    redis: Redis, handed_over: bool, told: str
+) -> None:
+    bot = Bot(redis, [expense(approver="王五"), DONE, expense(), DONE])
+    bot.file_source.contents |= {"F0RECEIPT1": png("taxi"), "F0RECEIPT2": png("taxi")}
+    bot.file_source.uploaders = {"F0RECEIPT1": LI.id}
+    await bot.send("报销 500 元差旅费", LI.id, place=DM.model_copy(update={"channel": "DU2"}), files=SENT[:1])
+    await bot.press(bot.chat.cards("DU2")[-1], "confirm", LI.id)
+    if handed_over:
+        command = TransferCommand(task="E-0001-1", actor="U3", person="U5")
+        await bot.engine.execute_command(command, "hand over", bot.today())
+    await bot.send("报销 500 元差旅费", id="Ev2", files=SENT[1:])
+    await bot.press(bot.chat.cards()[-1], "confirm", id="mine")
+    heard = {one.place.channel for one in bot.chat.posts if "E-0002" in one.post.text and "E-0001" in one.post.text}
+    assert heard == {f"D{told}"}
