@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = {
-    "product lines": 69_053,
-    "lines of the second platform": 5_828,
+    "product lines": 69_009,
+    "lines of the second platform": 5_805,
     "kernel lines": 14_571,
     "helpers used once, of 1,000 functions": 92,
     "helpers of three lines or fewer": 16,

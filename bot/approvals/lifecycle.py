@@ -128,8 +128,7 @@ def build_refresh_request(item: LaneItem, card: DeliveredCard) -> Sequence[Write
 
 def request_refresh(approval: str, id: str, copies: tuple[MessageRef, ...] = ()) -> Write:
     """Request an update of all copies of a card, or of these, by an item of its own. `approval`: id of the card."""
-    work = RefreshCard(approval=approval, copies=copies)
-    return EnqueueItem(build_show_lane(approval), id, work.model_dump_json())
+    return EnqueueItem(build_show_lane(approval), id, RefreshCard(approval=approval, copies=copies).model_dump_json())
 
 
 async def refresh_card(cards: Cards, lease: Lease, work: RefreshCard) -> Sequence[Write]:

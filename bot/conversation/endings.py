@@ -72,9 +72,8 @@ async def post_failure(turns: Turns, item: LaneItem, message: Message, run: Run 
         post = replace(post, receipt=post.receipt.replace(*receipts))
         direct = await turns.platform.chat.open_dm(message.person)
         await turns.platform.chat.post_message(direct, post, key=key, again=True)
-        return text, DeliveryResult(
-            in_conversation=privacy is Privacy.PUBLIC, direct=None if message.place.direct else direct
-        )
+        elsewhere = None if message.place.direct else direct
+        return text, DeliveryResult(in_conversation=privacy is Privacy.PUBLIC, direct=elsewhere)
 
 
 async def post_notice(

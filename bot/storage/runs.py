@@ -58,8 +58,7 @@ class RunStore:
     async def load_run(self, run: str) -> Run | None:
         async with self.redis.pipeline(transaction=True) as pipe:
             self._queue_run_reads(pipe, run)
-            values = await pipe.execute()
-        return _parse_run(*values)
+            return _parse_run(*await pipe.execute())
 
     def _queue_run_reads(self, pipe: Pipeline, run: str) -> None:
         pipe.get(self._build_run_key(run))
