@@ -228,6 +228,14 @@ async def test_somebody_who_cannot_be_told_keeps_no_word_from_the_others(bot: Bo
     assert list(told) == ["U5"] and len(bot.chat.posts) == 3
 
 
+async def test_who_has_become_a_guest_gets_no_word_about_somebody_elses_card(bot: Bot) -> None:
+    first, second = stand(bot, "DU2", "DU5")
+    bot.directory.change(LI.id, active=False)
+    card = make_card((LI.id, first), ("U5", second))
+    told = await post_note(name_deputies(bot, "U5"), card, TextRef(key="card.reminder"), "x", again=False)
+    assert list(told) == ["U5"] and len(bot.chat.posts) == 3
+
+
 async def test_a_reminder_is_told_once_a_version(bot: Bot) -> None:
     (copy,) = stand(bot, "DU2")
     card, cards = make_card((LI.id, copy)), name_deputies(bot)

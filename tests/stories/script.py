@@ -60,5 +60,5 @@ class AskingModel(ScriptedModel):
 
     async def request_reply(self, messages: Sequence[str], extra: str, *, timeout_s: float) -> ModelReply:
         if ASKED in messages[-1]:
-            return ModelReply(text="明白了，只差审批人，可以选：李四。\n请谁审批？")
+            return ModelReply(text="明白了，只差审批人。\n请谁审批？")
         return calls(("start_process", {"process": "leave", "form": LEAVE_FORM})) if LI in messages[-1] else DONE
