@@ -141,3 +141,14 @@ async def test_a_card_in_place_of_one_that_was_cancelled_says_what_it_says_other
     await bot.send("改成 17 元", id="Ev5")
     await bot.press(bot.chat.cards()[-1], "confirm")
     assert [text for label, text in bot.chat.cards()[-1].facts if label == "改动"] == ["金额：16.00 CNY → 17.00 CNY"]
+
+
+async def test_a_notice_ends_with_its_card_and_is_left_alone_when_the_next_card_of_the_run_ends(redis: Redis) -> None:
+    bot = Bot(redis, [expense(amount="15"), mail(), DONE])
+    await bot.send(CLAIM)
+    await change(bot)
+    notice = str(len(bot.chat.posts) - 1)
+    for n, choice in enumerate(("confirm", "send")):
+        await bot.press(bot.chat.cards()[-1], choice, id=f"press {n}")
+        assert len([one for one in bot.chat.updates if one.ts == notice]) == 1 and not find_buttons(bot), n
+    assert not bot.chat.cards()

@@ -348,7 +348,8 @@ class Office:
         return [record.kind for record in await self.journal()]
 
     async def quiet(self) -> None:
-        """Wait until no lane has anything left to do."""
+        """Wait until the bot has taken every event and no lane has anything left to do."""
+        await self.until(lambda: not self.driver.ws.state.waiting)
 
         async def is_idle() -> bool:
             return not await has_pending_work(self.bot)

@@ -234,6 +234,7 @@ async def test_nobody_puts_somebody_elses_file_on_their_request(desk: Office) ->
     await desk.quiet()
     await desk.says(ZHANG, f"{CLAIM}，票据 {desk.find_file_id(secret)}")
     await desk.quiet()
+    assert desk.said(desk.dm(ZHANG)), "there is an answer"
     assert desk.name_file(secret, is_kept=False) not in desk.said(desk.dm(ZHANG))
 
 

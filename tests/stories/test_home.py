@@ -263,7 +263,7 @@ async def test_the_language_and_the_steps_of_one_person(desk: Office) -> None:
     await desk.says(ZHANG, "my tasks and my requests please: 我的申请")
     await desk.quiet()
     lines = [m for m in desk.posts(desk.dm(ZHANG)) if m.get("thread_ts")]
-    assert not [m for m in lines if any(b["type"] == "plan" for b in m.get("blocks") or [])], "no plan for them"
+    assert lines and not [m for m in lines if any(b["type"] == "plan" for b in m.get("blocks") or [])], "no plan"
     await open_home(desk, LI)
     assert "等我处理" in read_home(desk, LI), "nobody else reads otherwise"
     assert desk.bot.stores.preferences.get_preferences(ZHANG).steps == "replies"
