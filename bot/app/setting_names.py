@@ -53,7 +53,7 @@ class EnvironmentName:
 
 def read_env_file(file: Path) -> tuple[EnvironmentName, ...]:
     """Read every name in the file; empty without a file. Raises SettingsError for an unreadable file."""
-    text = read_env_text(file) or ""
+    text = read_optional_text(file) or ""
     names: list[EnvironmentName] = []
     for binding in parse_stream(io.StringIO(text)):
         token = _NAME.match(binding.original.string)
@@ -65,7 +65,7 @@ def read_env_file(file: Path) -> tuple[EnvironmentName, ...]:
 
 def find_variable_references(*files: Path | None) -> frozenset[str]:
     """Find the names used as `${NAME}` in these files, which are therefore no mistakes."""
-    return frozenset(name for file in files if file for name in _REFERENCE.findall(read_env_text(file) or ""))
+    return frozenset(name for file in files if file for name in _REFERENCE.findall(read_optional_text(file) or ""))
 
 
 def find_wrong_names(
@@ -91,7 +91,7 @@ def find_wrong_names(
             yield f"{_describe_place(wrong_name)} is not a setting; those of this kind are {', '.join(kin)}"
 
 
-def read_env_text(file: Path) -> str | None:
+def read_optional_text(file: Path) -> str | None:
     """Read the whole file; None without a file. Raises SettingsError."""
     try:
         return file.read_text(encoding="utf-8") if file.is_file() else None

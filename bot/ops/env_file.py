@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from dotenv.parser import parse_stream
 from pydantic import SecretStr, ValidationError
 
-from bot.app.setting_names import read_env_text
+from bot.app.setting_names import read_optional_text
 from bot.app.settings import IsolatedSettings, Settings, list_wrong_values, require_valid_settings
 from bot.core.errors import CountersignError, SettingsError
 from bot.people.directory_file import read_directory_file
@@ -134,7 +134,7 @@ def write_env_file(file: Path, text: str, before: str | None) -> None:
 
 def _put_in_place(new: Path, target: Path, before: str | None) -> None:
     if before is not None:
-        if read_env_text(target) != before:
+        if read_optional_text(target) != before:
             raise EnvFileChangedError
         if os.geteuid() == 0:  # the owner keeps reading it as their own file
             os.chown(new, target.stat().st_uid, target.stat().st_gid)

@@ -349,7 +349,7 @@ class Office:
 
     async def quiet(self) -> None:
         """Wait until the bot has taken every event and no lane has anything left to do."""
-        await self.until(lambda: not self.driver.ws.state.waiting)
+        await self.until(lambda: not self.driver.ws.delivery.waiting)
 
         async def is_idle() -> bool:
             return not await has_pending_work(self.bot)

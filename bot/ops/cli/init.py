@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from bot.app.setting_names import read_env_text
+from bot.app.setting_names import read_optional_text
 from bot.app.settings import ENV_FILE, Settings
 from bot.core.errors import SettingsError
 from bot.core.i18n import detect_terminal_language, translate
@@ -79,7 +79,7 @@ def init(
     from the environment."""
     language = detect_terminal_language()
     try:
-        before = read_env_text(file)
+        before = read_optional_text(file)
         if not no_input and not sys.stdin.isatty():
             raise SettingsError(translate("init.no_terminal", language))
         may_replace = before is None or replace
