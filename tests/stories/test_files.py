@@ -93,7 +93,7 @@ async def test_a_file_in_a_thread_of_a_channel_belongs_to_its_sender_alone(desk:
     await desk.quiet()
     own = desk.driver.upload_file(ZHANG, "own.png", png("zhang"))
     await desk.driver.send_message(ZHANG, GENERAL, "320 元，审批人李四", thread, files=[own])
-    card = read_message_text(await desk.card(desk.dm(ZHANG), "320"))
+    card = read_message_text(await desk.card(desk.dm(ZHANG), "320.00"))
     assert desk.name_file(own) in card and desk.name_file(other, is_kept=False) not in card
 
 
@@ -103,13 +103,13 @@ async def test_a_file_is_free_again_when_its_card_is_cancelled_and_not_while_it_
     await desk.says(ZHANG, CLAIM, files=[receipt])
     first = await desk.card(desk.dm(ZHANG))
     await desk.says(ZHANG, "报销 45 元停车费，去机场，审批人李四")
-    second = await desk.card(desk.dm(ZHANG), "45")
+    second = await desk.card(desk.dm(ZHANG), "45.00")
     assert name not in read_message_text(second), "it is on the first card"
     await desk.press(ZHANG, first, "cancel")
     await desk.press(ZHANG, second, "cancel")
     await desk.quiet()
     await desk.says(ZHANG, "报销 80 元餐费，和客户吃饭，审批人李四")
-    assert name in read_message_text(await desk.card(desk.dm(ZHANG), "80"))
+    assert name in read_message_text(await desk.card(desk.dm(ZHANG), "80.00"))
 
 
 # Files named by people
@@ -189,7 +189,7 @@ async def test_forget_lets_go_of_what_waits(desk: Office) -> None:
     await desk.quiet()
     assert not await waiting(desk, desk.dm(ZHANG))
     await desk.says(ZHANG, CLAIM)
-    assert name not in read_message_text(await desk.card(desk.dm(ZHANG), "320"))
+    assert name not in read_message_text(await desk.card(desk.dm(ZHANG), "320.00"))
 
 
 # The same bytes
